@@ -1,0 +1,3 @@
+"""cli."""
+def main() -> int:
+    return 0

@@ -1,0 +1,33 @@
+"""The compiled modules; everything else about the package is in pyproject.toml.
+
+Each is a plain Python file with a .pxd beside it that gives C types (Cython's
+pure-Python mode). Where there is no C compiler, the extension is left out and the
+same .py file runs uncompiled, slower, with equal results.
+"""
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+COMPILED = {
+    "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
+    "tracelib.ring.producer": "tracelib/ring/producer.py",
+    "xtraced.sources.sim.engine": "daemon/xtraced/sources/sim/engine.py",
+}
+
+extensions = [
+    Extension(name, [source], optional=True, extra_compile_args=["-O2"])
+    for name, source in COMPILED.items()
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        include_path=["daemon"],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+        },
+    )
+)

@@ -1,0 +1,95 @@
+"""What every kind of trace file gives its reader: chunks of one CPU's whole records.
+
+A segment gives one chunk a block, an xentrace file one a window. tracelib.open() hides
+which it was; columns and analysis see only this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tracelib.losses import Loss
+from tracelib.units import CpuId, Nanoseconds, Tsc
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole records of one CPU, in the order Xen wrote them; wrap fillers may be among them."""
+
+    cpu: CpuId
+    payload: memoryview
+    """Little-endian 32-bit words as bytes; starts and ends at a record boundary."""
+    file: str
+    offset: int
+    """Where the payload starts in the file."""
+    before_start: bool = False
+    """These records lay in the ring before the service started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file that the reader went on past."""
+
+    file: str
+    offset: int
+    reason: str
+    missing_bytes: int | None = None
+    """How many bytes could not be read as records, where that is known."""
+
+    def __str__(self) -> str:
+        missing = "" if self.missing_bytes is None else f" ({self.missing_bytes} bytes not read)"
+        return f"{self.file}: offset {self.offset}: {self.reason}{missing}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAnchor:
+    """One moment read on three clocks."""
+
+    tsc: Tsc
+    realtime: Nanoseconds
+    monotonic: Nanoseconds
+
+
+@dataclass(slots=True)
+class TraceInfo:
+    """What a file says of itself; None where it does not say."""
+
+    kind: str
+    """ "store", "segment" or "xentrace"."""
+    name: str
+    tsc_hz: int | None = None
+    tsc_source: str | None = None
+    cpu_vendor: str | None = None
+    exit_family: str | None = None
+    hypervisor: str | None = None
+    hypervisor_version: str | None = None
+    host: str | None = None
+    anchors: list[ClockAnchor] = field(default_factory=list)
+    segments: int = 0
+
+
+class TraceReader(Protocol):
+    """A trace file or a directory of them, read with bounded memory.
+
+    `problems` grows while chunks are read; it is complete after a whole pass.
+    """
+
+    info: TraceInfo
+    problems: list[Problem]
+
+    def cpus(self) -> Sequence[CpuId]:
+        """CPUs with at least one chunk, ascending."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every intact chunk in file order. A chunk's payload is valid until the next step."""
+
+    def chunks_of(self, cpu: CpuId) -> Iterator[Chunk]:
+        """One CPU's chunks in file order; several such iterators may be open at once."""
+
+    def losses(self) -> Sequence[Loss]:
+        """Losses that the file states beside its records (none for xentrace files, where
+        only lost records tell); complete after a whole pass."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,150 @@
+"""The block: a header of 128 bytes and a payload, padded with zeros to whole pages.
+
+FORMAT.md, "Block header", has the table and the reasons.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import NamedTuple, Self
+
+import xxhash
+
+from tracelib.errors import DamageError, FormatError
+from tracelib.units import Nanoseconds, Tsc
+
+PAGE = 4096
+MAGIC = b"XTRB"
+VERSION = 1
+HEADER_BYTES = 128
+NO_CPU = 0xFFFFFFFF
+MAX_BLOCK_BYTES = 64 << 20
+"""No writer makes larger blocks; a reader refuses a header that claims one."""
+
+_FIELDS = struct.Struct("<4sHHBBHIIIII8xQQQQQQQQIIQ")
+_CHECKSUM = struct.Struct("<Q")
+_CHECKED_BYTES = HEADER_BYTES - _CHECKSUM.size
+assert _FIELDS.size == _CHECKED_BYTES
+
+
+class Kind(enum.IntEnum):
+    """What a block's payload is. A reader skips kinds it does not know."""
+
+    METADATA = 1
+    RECORDS = 2
+    ANCHOR = 3
+    STATE = 4
+    LOSS = 5
+    SEAL = 6
+
+
+class Flag(enum.IntFlag):
+    """Block flags. A reader ignores the ones it does not know."""
+
+    FULL_ROUND = 1
+    """Every ring was drained in this block's round."""
+    BEFORE_START = 2
+    """These records were in the ring when the service started."""
+    AFTER_STOP = 4
+    """Drained after tracing was switched off: the last of this CPU in this run."""
+
+
+class BlockHeader(NamedTuple):
+    """All fields of a block header but magic, version, header length and checksum."""
+
+    kind: int
+    payload_bytes: int
+    block_bytes: int
+    sequence: int
+    flags: int = 0
+    cpu: int = NO_CPU
+    records: int = 0
+    """Records in the payload: all but wrap fillers; lost records count."""
+    lost_marks: int = 0
+    """How many of them are lost records."""
+    lost: int = 0
+    """Sum of the counts in those lost records."""
+    lost_first_tsc: Tsc = Tsc(0)
+    lost_last_tsc: Tsc = Tsc(0)
+    first_tsc: Tsc = Tsc(0)
+    """First and last TSC in the payload; 0 if no record carries one."""
+    last_tsc: Tsc = Tsc(0)
+    round: int = 0
+    ring_id: int = 0
+    ring_start: int = 0
+    """The ring's consumer index (0..2X-1) before this block was taken, and after."""
+    ring_end: int = 0
+    drained_at: Nanoseconds = Nanoseconds(0)
+    """CLOCK_REALTIME when the block was drained, in ns since the epoch."""
+
+    def encode(self, payload: bytes | memoryview) -> bytes:
+        """The 128 header bytes, checksum over header and payload included."""
+        head = _FIELDS.pack(
+            MAGIC, VERSION, HEADER_BYTES, self.kind, self.flags, 0, self.cpu, self.records,
+            self.payload_bytes, self.block_bytes, self.lost_marks,
+            self.sequence, self.round, self.first_tsc, self.last_tsc,
+            self.lost, self.lost_first_tsc, self.lost_last_tsc, self.ring_id,
+            self.ring_start, self.ring_end, self.drained_at,
+        )
+        return head + _CHECKSUM.pack(checksum(head, payload))
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> Self:
+        """Parse the first 128 bytes of a block; the checksum is `verify_payload`'s business.
+
+        Raises FormatError for a newer version, DamageError for anything else that is wrong.
+        """
+        if len(data) < HEADER_BYTES:
+            raise DamageError(f"block header cut: {len(data)} of {HEADER_BYTES} bytes")
+        (
+            magic, version, header_bytes, kind, flags, _, cpu, records,
+            payload_bytes, block_bytes, lost_marks,
+            sequence, round_, first_tsc, last_tsc,
+            lost, lost_first_tsc, lost_last_tsc, ring_id,
+            ring_start, ring_end, drained_at,
+        ) = _FIELDS.unpack_from(data)
+        if magic != MAGIC:
+            if bytes(magic) == MAGIC[::-1]:
+                raise FormatError("written with big-endian headers, which no release ever did")
+            raise DamageError(f"no block here: magic is {bytes(magic)!r}, not {MAGIC!r}")
+        if version != VERSION:
+            raise FormatError(f"block format version {version}; this release reads {VERSION}")
+        if header_bytes != HEADER_BYTES:
+            raise DamageError(f"header length {header_bytes}, not {HEADER_BYTES}")
+        if (
+            block_bytes % PAGE
+            or not HEADER_BYTES + payload_bytes <= block_bytes <= MAX_BLOCK_BYTES
+        ):
+            raise DamageError(f"impossible sizes: payload {payload_bytes} in block {block_bytes}")
+        return cls(
+            kind, payload_bytes, block_bytes, sequence, flags, cpu, records, lost_marks, lost,
+            Tsc(lost_first_tsc), Tsc(lost_last_tsc), Tsc(first_tsc), Tsc(last_tsc),
+            round_, ring_id, ring_start, ring_end, Nanoseconds(drained_at),
+        )
+
+
+def checksum(head: bytes | memoryview, payload: bytes | memoryview) -> int:
+    """XXH3-64 of the payload, seeded with the XXH3-64 of the header's first 120 bytes."""
+    return xxhash.xxh3_64_intdigest(payload, xxhash.xxh3_64_intdigest(head))
+
+
+def verify_payload(block: memoryview) -> None:
+    """Check a whole block (header first) against its checksum. Raises DamageError."""
+    payload_bytes = BlockHeader.decode(block).payload_bytes
+    (stored,) = _CHECKSUM.unpack_from(block, _CHECKED_BYTES)
+    payload = block[HEADER_BYTES : HEADER_BYTES + payload_bytes]
+    if checksum(block[:_CHECKED_BYTES], payload) != stored:
+        raise DamageError("checksum differs")
+
+
+def padded_bytes(payload_bytes: int) -> int:
+    """Length of the block that holds a payload of so many bytes."""
+    return (HEADER_BYTES + payload_bytes + PAGE - 1) // PAGE * PAGE
+
+
+def build_block(header: BlockHeader, payload: bytes | memoryview) -> bytes:
+    """A whole block; `payload_bytes` and `block_bytes` of the header are filled in here."""
+    size = padded_bytes(len(payload))
+    header = header._replace(payload_bytes=len(payload), block_bytes=size)
+    return (header.encode(payload) + bytes(payload)).ljust(size, b"\0")

@@ -43,8 +43,8 @@ def unpack(
             ext_hook=_refuse_extension, max_array_len=items, max_map_len=items,
         )
     except (ValueError, msgpack.UnpackException) as exc:
-        # ValueError covers limits, keys that are not strings, nesting beyond msgpack's own stack, cut input.
-        raise DamageError(f"not a packed value: {exc or type(exc).__name__}") from exc
+        # ValueError covers limits, odd keys, nesting beyond msgpack's own stack, cut input.
+        raise DamageError(f"not a packed value: {str(exc) or type(exc).__name__}") from exc
     _check_plain(value, max_depth)
     return value
 
@@ -56,6 +56,8 @@ def _refuse_extension(code: int, _data: bytes) -> object:
 def _check_plain(value: object, depth: int) -> None:
     inner: Iterable[object]
     if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise DamageError("not a packed value: a key that is not a string")
         inner = value.values()
     elif isinstance(value, list):
         inner = value

@@ -23,9 +23,11 @@ MAX_BLOCK_BYTES = 64 << 20
 """No writer makes larger blocks; a reader refuses a header that claims one."""
 
 _FIELDS = struct.Struct("<4sHHBBHIIIII8xQQQQQQQQIIQ")
-_CHECKSUM = struct.Struct("<Q")
-_CHECKED_BYTES = HEADER_BYTES - _CHECKSUM.size
-assert _FIELDS.size == _CHECKED_BYTES
+_U64 = struct.Struct("<Q")
+_CHECK_AT = 32
+_CHECKSUM_AT = HEADER_BYTES - _U64.size
+_ZERO_CHECK = bytes(_U64.size)
+assert _FIELDS.size == _CHECKSUM_AT
 
 
 class Kind(enum.IntEnum):
@@ -79,37 +81,48 @@ class BlockHeader(NamedTuple):
     """CLOCK_REALTIME when the block was drained, in ns since the epoch."""
 
     def encode(self, payload: bytes | memoryview) -> bytes:
-        """The 128 header bytes, checksum over header and payload included."""
-        head = _FIELDS.pack(
+        """The 128 header bytes, both checks included."""
+        block = bytearray(HEADER_BYTES)
+        self._write(memoryview(block), payload)
+        return bytes(block)
+
+    def encode_into(self, block: memoryview) -> None:
+        """Write the header in front of the payload that already lies in `block`."""
+        self._write(block, block[HEADER_BYTES : HEADER_BYTES + self.payload_bytes])
+
+    def _write(self, block: memoryview, payload: bytes | memoryview) -> None:
+        _FIELDS.pack_into(
+            block, 0,
             MAGIC, VERSION, HEADER_BYTES, self.kind, self.flags, 0, self.cpu, self.records,
             self.payload_bytes, self.block_bytes, self.lost_marks,
             self.sequence, self.round, self.first_tsc, self.last_tsc,
             self.lost, self.lost_first_tsc, self.lost_last_tsc, self.ring_id,
             self.ring_start, self.ring_end, self.drained_at,
         )
-        return head + _CHECKSUM.pack(checksum(head, payload))
+        check = xxhash.xxh3_64_intdigest(block[:_CHECKSUM_AT])
+        _U64.pack_into(block, _CHECK_AT, check)
+        _U64.pack_into(block, _CHECKSUM_AT, xxhash.xxh3_64_intdigest(payload, check))
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Self:
-        """Parse the first 128 bytes of a block; the checksum is `verify_payload`'s business.
+        """Parse the first 128 bytes of a block and check them by themselves; whether the
+        payload is whole is `verify_payload`'s business.
 
         Raises FormatError for a newer version, DamageError for anything else that is wrong.
         """
-        if len(data) < HEADER_BYTES:
-            raise DamageError(f"block header cut: {len(data)} of {HEADER_BYTES} bytes")
+        _check_header(data)
         (
-            magic, version, header_bytes, kind, flags, _, cpu, records,
+            _, version, header_bytes, kind, flags, _, cpu, records,
             payload_bytes, block_bytes, lost_marks,
             sequence, round_, first_tsc, last_tsc,
             lost, lost_first_tsc, lost_last_tsc, ring_id,
             ring_start, ring_end, drained_at,
         ) = _FIELDS.unpack_from(data)
-        if magic != MAGIC:
-            if bytes(magic) == MAGIC[::-1]:
-                raise FormatError("written with big-endian headers, which no release ever did")
-            raise DamageError(f"no block here: magic is {bytes(magic)!r}, not {MAGIC!r}")
         if version != VERSION:
-            raise FormatError(f"block format version {version}; this release reads {VERSION}")
+            raise FormatError(
+                f"block format version {version}; this release reads {VERSION}",
+                hint="a newer xtraced wrote this: read it with one at least as new",
+            )
         if header_bytes != HEADER_BYTES:
             raise DamageError(f"header length {header_bytes}, not {HEADER_BYTES}")
         if (
@@ -124,18 +137,31 @@ class BlockHeader(NamedTuple):
         )
 
 
-def checksum(head: bytes | memoryview, payload: bytes | memoryview) -> int:
-    """XXH3-64 of the payload, seeded with the XXH3-64 of the header's first 120 bytes."""
-    return xxhash.xxh3_64_intdigest(payload, xxhash.xxh3_64_intdigest(head))
+def _check_header(data: bytes | memoryview) -> None:
+    """Tell a header from anything else, before any field of it is believed."""
+    if len(data) < HEADER_BYTES:
+        raise DamageError(f"block header cut: {len(data)} of {HEADER_BYTES} bytes")
+    magic = bytes(data[:4])
+    if magic == MAGIC[::-1]:
+        raise FormatError("written with big-endian headers, which no release ever did")
+    if magic != MAGIC:
+        raise DamageError(f"no block here: magic is {magic!r}, not {MAGIC!r}")
+    (stored,) = _U64.unpack_from(data, _CHECK_AT)
+    head = bytes(data[:_CHECK_AT]) + _ZERO_CHECK + bytes(data[_CHECK_AT + 8 : _CHECKSUM_AT])
+    if xxhash.xxh3_64_intdigest(head) != stored:
+        raise DamageError("header check differs")
 
 
-def verify_payload(block: memoryview) -> None:
-    """Check a whole block (header first) against its checksum. Raises DamageError."""
-    payload_bytes = BlockHeader.decode(block).payload_bytes
-    (stored,) = _CHECKSUM.unpack_from(block, _CHECKED_BYTES)
-    payload = block[HEADER_BYTES : HEADER_BYTES + payload_bytes]
-    if checksum(block[:_CHECKED_BYTES], payload) != stored:
-        raise DamageError("checksum differs")
+def verify_payload(block: memoryview, header: BlockHeader) -> None:
+    """Check the payload of a whole block (header first) whose header was decoded.
+
+    Raises DamageError if a byte of it changed, or of the checksum itself.
+    """
+    (check,) = _U64.unpack_from(block, _CHECK_AT)
+    (stored,) = _U64.unpack_from(block, _CHECKSUM_AT)
+    payload = block[HEADER_BYTES : HEADER_BYTES + header.payload_bytes]
+    if xxhash.xxh3_64_intdigest(payload, check) != stored:
+        raise DamageError("payload checksum differs")
 
 
 def padded_bytes(payload_bytes: int) -> int:

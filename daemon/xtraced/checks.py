@@ -1,0 +1,64 @@
+"""Settings that are fine one by one and make no sense together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from tracelib.errors import UsageError
+from tracelib.units import format_duration, format_size
+from xtraced.settings import Settings, SimSettings
+from xtraced.sources.sim.options import SimOptions
+
+Contradiction = tuple[tuple[str, ...], str]
+"""The keys it is between, and why their values cannot be."""
+
+
+def contradictions(settings: Settings) -> Iterator[Contradiction]:
+    """All of them."""
+    yield from _sizes(settings)
+    yield from _ages(settings)
+    yield from _simulation(settings.sim)
+
+
+def sim_options(sim: SimSettings) -> SimOptions:
+    """The [sim] section as the simulated hypervisor takes it; the names are the same."""
+    return SimOptions(**{row.name: getattr(sim, row.name) for row in fields(sim)})
+
+
+def _sizes(settings: Settings) -> Iterator[Contradiction]:
+    segment, buffer = settings.segment.max_bytes, settings.writer.buffer_bytes
+    store = settings.store.max_bytes
+    if segment < 2 * buffer:
+        yield ("segment.max_bytes", "writer.buffer_bytes"), (
+            f"segment.max_bytes ({format_size(segment)}) must be at least twice "
+            f"writer.buffer_bytes ({format_size(buffer)}): a segment has a head and a seal "
+            "beside its records"
+        )
+    if segment > store // 2:
+        yield ("segment.max_bytes", "store.max_bytes"), (
+            f"segment.max_bytes ({format_size(segment)}) must be at most half of "
+            f"store.max_bytes ({format_size(store)}), or nothing older than the open segment "
+            "could be kept"
+        )
+
+
+def _ages(settings: Settings) -> Iterator[Contradiction]:
+    segment, store = settings.segment.max_age, settings.store.max_age
+    if 0 < store < segment:
+        yield ("segment.max_age", "store.max_age"), (
+            f"segment.max_age ({format_duration(segment)}) must be at most store.max_age "
+            f"({format_duration(store)}), or segments would be deleted as soon as they are sealed"
+        )
+
+
+def _simulation(sim: SimSettings) -> Iterator[Contradiction]:
+    if sim.offline and max(sim.offline) >= sim.cpus:
+        yield ("sim.offline", "sim.cpus"), (
+            f"CPU {max(sim.offline)} cannot be offline: there are {sim.cpus} (sim.cpus)"
+        )
+    try:
+        sim_options(sim).check()
+    except UsageError as error:
+        keys = ("sim.offline", "sim.weights", "sim.faults", "sim.domains", "sim.cpus")
+        yield keys, error.message

@@ -1,0 +1,177 @@
+"""The configuration: a TOML file and `--set` overrides become Settings, or all that is wrong
+with them at once, each with its place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tracelib.errors import ConfigError, UsageError
+from xtraced.checks import contradictions
+from xtraced.settings import SECTIONS, TABLE, Settings
+from xtraced.tomlplaces import key_lines
+
+DEFAULT_PATH = Path("/etc/xtraced/xtraced.toml")
+
+
+class Override(NamedTuple):
+    """A setting from the command line, which beats the file."""
+
+    option: str
+    """What the user wrote, for messages: "--set", "--store"."""
+    key: str
+    text: str
+
+
+class Reloaded(NamedTuple):
+    """What a reload comes to."""
+
+    settings: Settings
+    """The settings in force from now on."""
+    changed: tuple[str, ...]
+    """Keys whose new values are in force."""
+    need_restart: tuple[str, ...]
+    """Keys whose new values are not, until a restart."""
+
+
+class _Given(NamedTuple):
+    """One value that somebody gave, not parsed yet."""
+
+    place: str
+    key: str
+    value: object
+
+
+def find(path: Path | None) -> Path | None:
+    """The file to load: the one asked for, else the default one if there is one."""
+    return path if path is not None or not DEFAULT_PATH.exists() else DEFAULT_PATH
+
+
+def load(path: Path | None, overrides: Sequence[Override] = ()) -> Settings:
+    """The settings of a file (None: the defaults) with the overrides applied.
+
+    Raises ConfigError with a line for every mistake: `file:line: key: reason`.
+    """
+    problems: list[str] = []
+    given = [] if path is None else list(_read_file(path, problems))
+    given += [_Given(override.option, override.key, override.text) for override in overrides]
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    wrong: set[str] = set()
+    for item in given:
+        places[item.key] = item.place
+        try:
+            values[item.key] = _parse(item)
+        except UsageError as error:
+            wrong.add(item.key)
+            problems.append(f"{item.place}: {item.key}: {_with_hint(error)}")
+    settings = Settings.of(values)
+    problems += _contradictions(settings, places, wrong)
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def reload(current: Settings, path: Path | None, overrides: Sequence[Override] = ()) -> Reloaded:
+    """Load again: all or nothing. Settings that need a restart keep their current values.
+
+    Raises ConfigError if anything is wrong; then nothing has changed.
+    """
+    wanted = load(path, overrides)
+    differing = [key for key in TABLE if wanted.get(key) != current.get(key)]
+    later = tuple(key for key in differing if not TABLE[key].reloadable)
+    mixed = Settings.of(
+        {key: (current if key in later else wanted).get(key) for key in TABLE}
+    )
+    if problems := list(_contradictions(mixed, {}, set())):
+        until = f"until a restart brings {', '.join(later)} into force"
+        raise ConfigError([f"{problem} ({until})" for problem in problems])
+    return Reloaded(mixed, tuple(key for key in differing if key not in later), later)
+
+
+def _read_file(path: Path, problems: list[str]) -> Iterator[_Given]:
+    try:
+        document = path.read_bytes().decode()
+        sections = tomllib.loads(document)
+    except OSError as error:
+        problems.append(f"{path}: {error.strerror}")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problems.append(f"{path}:{line}: not UTF-8, as TOML must be")
+    except tomllib.TOMLDecodeError as error:
+        problems.append(_syntax_problem(path, str(error), document))
+    else:
+        lines = key_lines(document)
+        for section, content in sections.items():
+            yield from _section(path, lines, section, content, problems)
+
+
+def _section(
+    path: Path, lines: dict[str, int], section: str, content: object, problems: list[str]
+) -> Iterator[_Given]:
+    place = f"{path}:{lines.get(section, 1)}"
+    if section not in SECTIONS:
+        problems.append(f"{place}: {section}: {_unknown(section, SECTIONS, 'section')}")
+    elif not isinstance(content, dict):
+        problems.append(f"{place}: {section}: this is a section; write [{section}] above its keys")
+    else:
+        for name, value in content.items():
+            key = f"{section}.{name}"
+            yield _Given(f"{path}:{lines.get(key, lines.get(section, 1))}", key, value)
+
+
+def _syntax_problem(path: Path, message: str, document: str) -> str:
+    """tomllib's message with its "(at line 3, column 5)" turned into a place."""
+    match = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)\Z", message)
+    if match is None:
+        return f"{path}: {message}"
+    line = match[1] or str(len(document.splitlines()))
+    return f"{path}:{line}: {message[: match.start()]}"
+
+
+def _parse(item: _Given) -> Any:
+    row = TABLE.get(item.key)
+    if row is None:
+        raise UsageError(_unknown(item.key, TABLE, "setting"))
+    return row.parse(_as_text(item.value))
+
+
+def _as_text(value: object) -> str:
+    """A TOML value as somebody would write it after `--set KEY=`, so that one parser does."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case list():
+            return ",".join(_as_text(item) for item in value)
+    raise UsageError(f"a {type(value).__name__} is not possible here")
+
+
+def _unknown(name: str, known: Iterable[str], what: str) -> str:
+    """ "unknown setting; did you mean store.max_bytes?"."""
+    close = difflib.get_close_matches(name, known, n=1)
+    last = name.rpartition(".")[2]
+    if not close:  # The right key, perhaps, in the wrong section or in none.
+        close = [key for key in TABLE if key.rpartition(".")[2] == last]
+    guess = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"unknown {what}{guess}"
+
+
+def _contradictions(
+    settings: Settings, places: dict[str, str], wrong: set[str]
+) -> Iterator[str]:
+    """Cross checks, blamed on the first key that somebody set; none on values that were wrong."""
+    for keys, reason in contradictions(settings):
+        if not wrong.intersection(keys):
+            key = next((key for key in keys if key in places), keys[0])
+            yield f"{places.get(key, 'defaults')}: {key}: {reason}"
+
+
+def _with_hint(error: UsageError) -> str:
+    return error.message if error.hint is None else f"{error.message}; {error.hint}"

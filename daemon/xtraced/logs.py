@@ -6,6 +6,7 @@ Every call is one of structlog's synchronous ones: its asynchronous ones need as
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from tracelib.units import Nanoseconds
-from xtraced.clock import Clock
+from xtraced.clock import Clock, SystemClock
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _SYSLOG = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
@@ -45,8 +46,15 @@ class Logs:
         return event
 
 
-def configure(*, level: str, format: str, stream: TextIO, clock: Clock) -> Logs:
-    """Set structlog up for the whole process. `level` and `format` as in the [log] section."""
+def configure(
+    level: str, format: str, *, stream: TextIO | None = None, clock: Clock | None = None
+) -> Logs:
+    """Set structlog up for the whole process: to standard error, by the machine's clock.
+
+    `level` and `format` are what the [log] section says.
+    """
+    stream = sys.stderr if stream is None else stream
+    clock = SystemClock() if clock is None else clock
     limiter = RateLimiter(clock)
     logs = Logs(level, limiter)
     console = format == "console" or (format == "auto" and stream.isatty())

@@ -108,6 +108,14 @@ def open_existing(path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
+def open_or_create(path: Path) -> int:
+    """Open a file for reading and writing, made empty and private if it is not there; what it
+    holds stays. Never follows a symlink."""
+    with translated("open", path):
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(path, flags, FILE_MODE & 0o600)
+
+
 def set_direct(fd: int, path: Path, *, on: bool) -> None:
     """Switch O_DIRECT of an open file on or off."""
     with translated("switch direct I/O of", path):

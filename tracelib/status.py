@@ -96,6 +96,8 @@ class WriterStatus:
     """Staging buffers waiting for the writer, the one being written included."""
     writes: int
     bytes: int
+    sizes: dict[str, int]
+    """Writes by size: the largest power of two not above it, to the number of writes."""
     latency: Latency | None
     """Of the last 1024 writes; None before the first."""
     busy_since: int | None

@@ -1,0 +1,80 @@
+# `make help` lists the targets. Everything lands in .venv and in ignored folders.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+COMPILED := tracelib/ring/fastpath tracelib/ring/producer daemon/xtraced/sources/sim/engine
+
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+UNITDIR ?= /usr/lib/systemd/system
+SYSUSERSDIR ?= /usr/lib/sysusers.d
+TMPFILESDIR ?= /usr/lib/tmpfiles.d
+MANDIR ?= $(PREFIX)/share/man
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: demo
+demo: $(READY) ## collect from a simulated hypervisor for a few seconds, and look at it
+	@BIN=$(BIN) tests/e2e/demo.sh
+
+.PHONY: test
+test: $(READY) lint type ## everything that must pass before a change goes in (minutes)
+	$(BIN)/python -m pytest -m "not slow"
+
+.PHONY: test-slow
+test-slow: $(READY) ## the tests that take longer: crash loops, soaks, large files
+	$(BIN)/python -m pytest -m slow
+
+.PHONY: lint
+lint: $(READY) ## ruff
+	$(BIN)/ruff check .
+
+.PHONY: type
+type: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: $(READY) ## compare with xentrace and xenalyze; prints tables
+	$(BIN)/python -m tests.bench.capture
+
+.PHONY: wheel
+wheel: $(READY) ## build a wheel and a source archive into dist/
+	$(BIN)/python -m build --outdir dist
+
+.PHONY: install
+install: ## install the service; DESTDIR= for packagers
+	$(PYTHON) -m pip install --prefix $(PREFIX) $(if $(DESTDIR),--root $(DESTDIR)) '.[analysis]'
+	install -d -m 0755 $(DESTDIR)$(SYSCONFDIR)/xtraced
+	test -e $(DESTDIR)$(SYSCONFDIR)/xtraced/xtraced.toml || \
+		install -m 0644 systemd/xtraced.toml $(DESTDIR)$(SYSCONFDIR)/xtraced/xtraced.toml
+	install -D -m 0644 systemd/xtraced.service $(DESTDIR)$(UNITDIR)/xtraced.service
+	install -D -m 0644 systemd/sysusers.d/xtraced.conf $(DESTDIR)$(SYSUSERSDIR)/xtraced.conf
+	install -D -m 0644 systemd/tmpfiles.d/xtraced.conf $(DESTDIR)$(TMPFILESDIR)/xtraced.conf
+	install -D -m 0644 man/xtraced.8 $(DESTDIR)$(MANDIR)/man8/xtraced.8
+	install -D -m 0644 man/xtracectl.1 $(DESTDIR)$(MANDIR)/man1/xtracectl.1
+	install -D -m 0644 man/xtraced.toml.5 $(DESTDIR)$(MANDIR)/man5/xtraced.toml.5
+
+.PHONY: clean
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) build dist .demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find tracelib daemon tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -f $(COMPILED:=.c) $(COMPILED:=.*.so)
+
+# Debian's python3 has neither ensurepip nor headers until asked for. Without headers or a
+# compiler everything still works, with the inner loops uncompiled.
+$(READY): pyproject.toml setup.py $(COMPILED:=.py) $(wildcard $(COMPILED:=.pxd))
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "python3 -m venv does not work here: installing python3-venv and python3-dev"; \
+		apt-get update -qq && apt-get install -y -qq python3-venv python3-dev && \
+		$(PYTHON) -m venv $(VENV); } || { \
+		echo "install python3-venv (and python3-dev, to compile) as root, then try again"; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,98 @@
+"""Puts the service together from its settings, runs it, and takes it apart again.
+
+The order is that of what each needs: the store and its lock before the hypervisor, so that a
+second service touches nothing; the hypervisor before the socket, so that whoever finds the
+socket finds a service that collects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import structlog
+import trio
+
+from tracelib.errors import XtraceError
+from tracelib.store import fsops, recover
+from xtraced import logs
+from xtraced.clock import SystemClock
+from xtraced.commands import Commands
+from xtraced.control import Policy, bind_control_socket, serve
+from xtraced.lock import hold_lock
+from xtraced.notify import Notifier, watchdog_interval
+from xtraced.segments import GROUP
+from xtraced.service import Reload, Service
+from xtraced.settings import Settings
+from xtraced.sources import Source
+from xtraced.sources.select import make_source
+
+log = structlog.get_logger("app")
+
+
+def run(settings: Settings, reload: Reload | None = None) -> int:
+    """Run the service in the foreground until it is told to stop.
+
+    0 if all that was drained is stored, 1 if not. Raises XtraceError if it cannot start, or
+    cannot go on; whatever it held is released by then.
+    """
+    logs.configure(settings.log.level, settings.log.format)
+    store = settings.store.directory
+    with ExitStack() as held:
+        fsops.make_directory(store, group=fsops.find_group(GROUP))
+        held.enter_context(hold_lock(store / ".lock", what=f"the store {store}"))
+        for recovered in recover.recover(store):
+            log.warning("segment_recovered", **recovered._asdict())
+        source = make_source(settings)
+        held.enter_context(_opened(source, leave_enabled=settings.collect.leave_enabled))
+        complete = _run_trio(settings, source, reload)
+    return 0 if complete else 1
+
+
+@contextmanager
+def _opened(source: Source, *, leave_enabled: bool) -> Iterator[None]:
+    """A source that is closed in the end, and not left tracing by a service that failed."""
+    source.open()
+    try:
+        yield
+    except BaseException:
+        if not leave_enabled:
+            source.disable()
+        raise
+    finally:
+        source.close()
+
+
+def _run_trio(settings: Settings, source: Source, reload: Reload | None) -> bool:
+    """Raises the first XtraceError out of the exception groups that nurseries make."""
+    try:
+        return trio.run(_main, settings, source, reload)
+    except BaseExceptionGroup as group:
+        expected, rest = group.split(XtraceError)
+        if rest is not None or expected is None:
+            raise
+        raise _first(expected) from group
+
+
+def _first(group: BaseExceptionGroup[XtraceError]) -> XtraceError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+async def _main(settings: Settings, source: Source, reload: Reload | None) -> bool:
+    with ExitStack() as held:
+        notifier = Notifier.from_environment()
+        held.callback(notifier.close)
+        listener = bind_control_socket(settings.control.socket, group=GROUP)
+        held.callback(listener.close)
+        service = Service(
+            settings, source, clock=SystemClock(), notifier=notifier,
+            watchdog=watchdog_interval(), reload=reload,
+        )
+        policy = Policy(status_for_all=settings.control.status_for == "all", group=GROUP)
+
+        def tasks(service: Service) -> Sequence[Callable[[], Awaitable[None]]]:
+            commands = Commands(service)
+            return [lambda: serve(listener, commands, policy)]
+
+        return await service.run(tasks)

@@ -1,0 +1,164 @@
+"""The answer to `status`: every component's statistics in one, and what they mean.
+
+Nothing here waits or touches the disk: status answers with the disk frozen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tracelib.cpulist import format_cpu_list
+from tracelib.losses import Cause
+from tracelib.ring import fastpath
+from tracelib.status import (
+    CpuStatus,
+    MaskStatus,
+    PoolStatus,
+    SourceStatus,
+    Status,
+    StoreStatus,
+    WriterStatus,
+)
+from tracelib.units import CpuId, Nanoseconds, format_duration
+from tracelib.version import VERSION
+from xtraced.clock import Clock
+from xtraced.collector import Collector
+from xtraced.sources import Masks, Source
+from xtraced.staging import StagingPool
+
+STALL_IS_TROUBLE = 1_000_000_000
+"""A write, or a wait for a buffer, of more than a second (ns) makes the service degraded."""
+
+MISSED_IS_TROUBLE = 3
+"""So many rings found half full by the timer, and never an event: the notifier is dead."""
+
+NO_BUFFER = "no buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the service knows of itself."""
+
+    started_at: Nanoseconds
+    started: Nanoseconds
+    """The same moment on the monotonic clock."""
+    phase: str
+    """ "starting", "collecting", "paused" or "stopping"."""
+    ring_pages_wanted: int
+    tsc_hz: int | None
+    tsc_source: str | None
+    wanted: Masks
+    in_force: Masks
+
+
+def report(
+    run: Run, source: Source, collector: Collector, pool: StagingPool, writer: WriterStatus,
+    store: StoreStatus, failed: Mapping[int, int], *, clock: Clock,
+) -> Status:
+    """The whole status, as of now."""
+    cpus = [_with_failed(account.status(), failed) for account in collector.accounts]
+    stalled = collector.stalled_for
+    now = clock.realtime()
+    pool_status = PoolStatus(
+        buffers=pool.buffers,
+        buffer_bytes=pool.buffer_bytes,
+        free=pool.free,
+        stalled_since=None if stalled is None else now - stalled,
+        stalled=collector.stalled_total,
+    )
+    wakes = collector.wake_status()
+    reasons = [
+        *_storage_trouble(writer, stalled, now),
+        *(f"CPU {cpu.cpu} is set aside: {cpu.trouble}" for cpu in cpus if cpu.trouble),
+    ]
+    if run.phase == "collecting" and run.in_force.events == 0:
+        reasons.append("the event mask lets nothing through")
+    if wakes.event == 0 and wakes.missed >= MISSED_IS_TROUBLE:
+        reasons.append(f"0 events while rings crossed half ({wakes.missed} times): timer only")
+    state = run.phase
+    if reasons and state == "collecting":
+        state = "degraded"
+    hypervisor = source.hypervisor
+    return Status(
+        state=state,
+        healthy=state == "collecting",
+        reasons=reasons,
+        version=VERSION,
+        compiled=fastpath.COMPILED,
+        pid=os.getpid(),
+        started_at=run.started_at,
+        uptime=clock.monotonic() - run.started,
+        records=sum(cpu.records for cpu in cpus),
+        bytes=sum(cpu.bytes for cpu in cpus),
+        lost=_sum_lost(cpus),
+        lost_unknown=sorted({cause for cpu in cpus for cause in cpu.lost_unknown}),
+        source=SourceStatus(
+            name=hypervisor.name,
+            hypervisor=" ".join(filter(None, (hypervisor.name, hypervisor.version))),
+            cpu_vendor=hypervisor.cpu_vendor,
+            exit_family=hypervisor.exit_family,
+            tsc_hz=run.tsc_hz,
+            tsc_source=run.tsc_source,
+            ring_pages_wanted=run.ring_pages_wanted,
+            ring_pages=source.ring_pages,
+        ),
+        masks=mask_status(run),
+        cpus=sorted([*cpus, *_without_buffer(source)], key=lambda cpu: cpu.cpu),
+        wakes=wakes,
+        pool=pool_status,
+        writer=writer,
+        store=store,
+    )
+
+
+def mask_status(run: Run) -> MaskStatus:
+    """The masks asked for and in force."""
+    return MaskStatus(
+        events_wanted=run.wanted.events,
+        events=run.in_force.events,
+        cpus_wanted=format_cpu_list(run.wanted.cpus),
+        cpus=format_cpu_list(run.in_force.cpus),
+    )
+
+
+def _storage_trouble(
+    writer: WriterStatus, stalled: Nanoseconds | None, now: Nanoseconds
+) -> Iterable[str]:
+    if writer.failing_since is not None:
+        lasted = format_duration(now - writer.failing_since)
+        yield f"nothing could be stored for {lasted}: {writer.last_error}"
+    busy_since = writer.busy_since
+    if busy_since is not None and now - busy_since > STALL_IS_TROUBLE:
+        yield f"disk stalled: a write has been in flight for {format_duration(now - busy_since)}"
+    if stalled is not None and stalled > STALL_IS_TROUBLE:
+        yield (
+            f"the rings have been waiting {format_duration(stalled)} for a staging buffer: "
+            "the disk is slower than the rings"
+        )
+
+
+def _with_failed(cpu: CpuStatus, failed: Mapping[int, int]) -> CpuStatus:
+    count = failed.get(cpu.cpu)
+    return replace(cpu, lost={**cpu.lost, str(Cause.WRITE_FAILED): count}) if count else cpu
+
+
+def _sum_lost(cpus: Iterable[CpuStatus]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for cpu in cpus:
+        for cause, count in cpu.lost.items():
+            total[cause] = total.get(cause, 0) + count
+    return total
+
+
+def _without_buffer(source: Source) -> list[CpuStatus]:
+    """CPUs that exist in the numbering but have no ring (R22)."""
+    have = {ring.cpu for ring in source.rings}
+    return [
+        CpuStatus(
+            cpu=cpu, ring_bytes=0, fill=0, high_water=0, records=0, bytes=0, lost={},
+            lost_unknown=[], last_drain=None, last_wake=None, trouble=NO_BUFFER,
+        )
+        for cpu in map(CpuId, range(source.hypervisor.cpus)) if cpu not in have
+    ]

@@ -1,0 +1,130 @@
+"""Retention: which sealed segments go when the store is at a limit. Oldest first, always.
+
+Runs in the writer's thread, before bytes are added, so that a limit is never exceeded in
+between. The open segment counts towards every limit and is never deleted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from tracelib.errors import XtraceError
+from tracelib.store import fsops
+from tracelib.store.directory import SegmentEntry, list_segments
+from tracelib.store.reader import SegmentSummary, summarize
+from tracelib.units import Nanoseconds
+
+log = structlog.get_logger("retention")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 means no limit. Sizes in bytes, age in nanoseconds."""
+
+    max_bytes: int
+    keep_free: int
+    max_age: int
+    max_segments: int
+
+
+@dataclass(slots=True)
+class Deleted:
+    """What retention has deleted in this run."""
+
+    segments: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+class Retention:
+    """The sealed segments of one store directory, oldest first, and the limits on them."""
+
+    def __init__(
+        self, directory: Path, limits: Limits, *, now: Callable[[], Nanoseconds]
+    ) -> None:
+        self.limits = limits
+        self.deleted = Deleted()
+        self.acting: str | None = None
+        self._directory = directory
+        self._now = now
+        self._entries = deque(
+            entry for entry in list_segments(directory) if entry.sealed
+        )
+        self.sealed_bytes = sum(entry.bytes for entry in self._entries)
+        self._oldest: tuple[SegmentEntry, SegmentSummary] | None = None
+
+    @property
+    def segments(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: SegmentEntry) -> None:
+        """A segment was sealed just now."""
+        self._entries.append(entry)
+        self.sealed_bytes += entry.bytes
+
+    def oldest_time(self) -> Nanoseconds | None:
+        """When the oldest sealed segment was created, as far as its summary was looked at:
+        nothing is read here."""
+        return self._oldest[1].created_at if self._oldest else None
+
+    def free_bytes(self) -> int:
+        """What the file system has left for us: f_bavail * f_frsize (R39)."""
+        return fsops.free_bytes(self._directory)
+
+    def make_room(self, incoming: int, open_bytes: int) -> bool:
+        """Delete until `incoming` more bytes fit every limit. False if they cannot.
+
+        `open_bytes` is the size of the open segment. Everything is looked at again after
+        each deletion (R40).
+        """
+        while (limit := self._violated(incoming, open_bytes)) is not None:
+            if not self._entries:
+                return limit != "keep_free"
+            self._delete_oldest(limit)
+        return True
+
+    def _violated(self, incoming: int, open_bytes: int) -> str | None:
+        limits = self.limits
+        total = self.sealed_bytes + open_bytes + incoming
+        if limits.max_bytes and total > limits.max_bytes:
+            return "max_bytes"
+        if limits.max_segments and len(self._entries) + 1 > limits.max_segments:
+            return "max_segments"
+        if limits.keep_free and self.free_bytes() < limits.keep_free + incoming:
+            return "keep_free"
+        if limits.max_age and self._entries:
+            last = self._summary_of_oldest().ended_at
+            if last is not None and self._now() - last > limits.max_age:
+                return "max_age"
+        return None
+
+    def _delete_oldest(self, limit: str) -> None:
+        entry = self._entries[0]
+        summary = self._summary_of_oldest()
+        fsops.unlink(entry.path)
+        self._entries.popleft()
+        self.sealed_bytes -= entry.bytes
+        self.acting = limit
+        self.deleted.segments += 1
+        self.deleted.records += summary.records
+        self.deleted.bytes += entry.bytes
+        log.info(
+            "segment_deleted", segment=str(entry.path), limit=limit, records=summary.records,
+            bytes=entry.bytes, first_time=summary.created_at, last_time=summary.ended_at,
+        )
+
+    def _summary_of_oldest(self) -> SegmentSummary:
+        """What it says of itself; read once. Zeros if it is too damaged to say anything."""
+        entry = self._entries[0]
+        if self._oldest is None or self._oldest[0] != entry:
+            try:
+                summary = summarize(entry.path)
+            except XtraceError:
+                summary = SegmentSummary(records=0, lost=0, created_at=None, ended_at=None)
+            self._oldest = entry, summary
+        return self._oldest[1]

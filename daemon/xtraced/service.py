@@ -1,0 +1,384 @@
+"""The service: one source, one store, and the tasks between them.
+
+    services nursery        control server, signals, housekeeping, watchdog
+      └─ the collector      this task: drains until it is told to stop
+           └─ the writer    a thread, fed through a queue
+
+Shutdown follows the nesting: the collector ends first (tracing off, every ring drained once
+more), then the writer (queue written, segment sealed), then everything that only looks on.
+daemon/DESIGN.md tells it in more words.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+import trio
+
+from tracelib.chunks import ClockAnchor
+from tracelib.errors import ConfigError, UsageError, XtraceError
+from tracelib.status import MaskStatus, Status
+from tracelib.units import CpuId, Nanoseconds, format_size
+from xtraced.clock import Clock
+from xtraced.collector import Collector, Pace
+from xtraced.config import Reloaded
+from xtraced.metadata import new_run_id, segment_metadata
+from xtraced.notify import Notifier
+from xtraced.report import Run, mask_status, report
+from xtraced.retention import Limits, Retention
+from xtraced.rotation import Rotation, RotationLimits
+from xtraced.segments import Opening, Sealed, SegmentStore, WritePolicy
+from xtraced.settings import Settings
+from xtraced.sources import Masks, Source
+from xtraced.staging import StagingPool
+from xtraced.writer import Writer
+
+NANO = 1_000_000_000
+STATUS_EVERY = 5.0
+"""Seconds between two STATUS= lines for systemd."""
+
+Reload = Callable[[Settings], Reloaded]
+
+log = structlog.get_logger("service")
+
+
+class Service:
+    """One run, from open rings to a sealed segment. The source is open already."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        *,
+        clock: Clock,
+        notifier: Notifier,
+        watchdog: Nanoseconds | None,
+        reload: Reload | None = None,
+    ) -> None:
+        self.settings = settings
+        self._source = source
+        self._clock = clock
+        self._notifier = notifier
+        self._watchdog = watchdog
+        self._reload = reload
+        self._run_id = new_run_id()
+        self._started_at = clock.realtime()
+        self._started = clock.monotonic()
+        self._phase = "starting"
+        self.wanted = Masks(settings.collect.events, settings.collect.cpus)
+        self._in_force = self.wanted
+        self._stop_scope: trio.CancelScope | None = None
+        self._last_anchor = clock.monotonic()
+        directory = settings.store.directory
+        self._retention = Retention(directory, _limits(settings), now=clock.realtime)
+        self._store = SegmentStore(directory, self._retention, _policy(settings), clock=clock)
+        self.pool = StagingPool(settings.writer.buffers, settings.writer.buffer_bytes)
+        self._writer = Writer(
+            self._store, self.pool,
+            buffer_wanted=lambda: self.collector.wants_buffer,
+            buffer_returned=lambda: self.collector.buffer_returned(),
+        )
+        self._rotation = Rotation(
+            self._writer, _rotation_limits(settings), opening=self._opening, clock=clock
+        )
+        self.collector = Collector(
+            source, self.pool, self._rotation.hand_over,
+            clock=clock, pace=_pace(settings, watchdog),
+        )
+
+    # From start to stop
+
+    async def run(self, serve: Callable[[Service], Sequence[Callable[[], Awaitable[None]]]]) -> bool:
+        """Collect until `stop`. True if everything that was drained is stored.
+
+        `serve` is called once the store is open and gives the tasks that only look on (the
+        control server). Raises StoreError or SourceError if the service cannot start.
+        """
+        self._writer.start()
+        try:
+            await self._start()
+            async with trio.open_nursery() as services:
+                for task in serve(self):
+                    services.start_soon(task)
+                services.start_soon(self._handle_signals)
+                services.start_soon(self._housekeeping)
+                if self._watchdog is not None:
+                    services.start_soon(self._feed_watchdog, self._watchdog)
+                self._begin()
+                await self.collector.run()
+                complete = await self._finish()
+                services.cancel_scope.cancel()
+        finally:
+            self._writer.finish()
+        return complete
+
+    async def _start(self) -> None:
+        self._set_masks(self.wanted)
+        path = await self._writer.open(self._opening()).wait()
+        log.info("store_open", segment=path)
+
+    def _begin(self) -> None:
+        """Take what lies in the rings, switch tracing on, say that we are there."""
+        if self.settings.collect.start == "discard":
+            self.collector.discard()
+        else:
+            self.collector.drain("start")
+        if self.settings.collect.pause_on_start:
+            self._phase = "paused"
+        else:
+            self._source.enable()
+            self._phase = "collecting"
+        self._notifier.ready(self.status_line())
+        log.info("collecting", source=self._source.hypervisor.name, phase=self._phase,
+                 cpus=len(self._source.rings), ring_pages=self._source.ring_pages,
+                 ring_pages_wanted=self.settings.source.pages)
+
+    def stop(self, why: str) -> None:
+        """Begin the shutdown; a second call cuts it short."""
+        if self._phase == "stopping":
+            if self._stop_scope is not None:
+                self._stop_scope.cancel()
+            return
+        self._phase = "stopping"
+        log.info("stopping", why=why)
+        self._notifier.stopping("draining the rings")
+        self.collector.stop()
+
+    async def _finish(self) -> bool:
+        """Tracing off, every ring once more, queue written, segment sealed: or what of it
+        fits into the time that a stop may take (R05, R06)."""
+        self._phase = "stopping"
+        if not self.settings.collect.leave_enabled:
+            self._source.disable()
+            self.collector.note_tail()
+        timeout = self.settings.service.stop_timeout / NANO
+        with trio.move_on_after(timeout) as self._stop_scope:
+            while not self.collector.drain("stop"):
+                await self.collector.wait_buffer()
+            self.collector.hand_off()
+            try:
+                await self._writer.close("stop", self._anchor()).wait()
+            except XtraceError as exc:
+                log.error("stopped_unsealed", error=str(exc))
+        if self._stop_scope.cancelled_caught:
+            self._writer.abandon()
+        missing = self._drained_records() - self._store.stored_records
+        if missing:
+            log.error("records_not_stored", records=missing,
+                      reason="time is up" if self._stop_scope.cancelled_caught else "write failed")
+        log.info("stopped", records=self._drained_records(), not_stored=missing)
+        return not missing and not self._stop_scope.cancelled_caught
+
+    def _drained_records(self) -> int:
+        return sum(account.records for account in self.collector.accounts)
+
+    # Beside the collector
+
+    async def _handle_signals(self) -> None:
+        wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+        with trio.open_signal_receiver(*wanted) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    self._reload_quietly()
+                elif number == signal.SIGUSR1:
+                    self.rotate_nowait("signal")
+                else:
+                    self.stop(signal.Signals(number).name)
+
+    async def _housekeeping(self) -> None:
+        """Anchors, syncs, age limits, and the line for systemd."""
+        last_status = trio.current_time()
+        while True:
+            await trio.sleep(min(1.0, self.settings.writer.sync_interval / NANO))
+            now = self._clock.monotonic()
+            anchor = None
+            if now - self._last_anchor >= self.settings.service.anchor_interval:
+                self._last_anchor = now
+                anchor = self._anchor()
+            self._writer.housekeep(anchor)
+            if self._rotation.is_due():
+                self.rotate_nowait("age")
+            if trio.current_time() - last_status >= STATUS_EVERY:
+                last_status = trio.current_time()
+                self._notifier.status(self.status_line())
+
+    async def _feed_watchdog(self, interval: Nanoseconds) -> None:
+        """Tell systemd that the drain loop turns; not that the disk writes (R07)."""
+        while True:
+            await trio.sleep(interval / NANO / 4)
+            turned = self._clock.monotonic() - self.collector.last_turn
+            if turned < interval // 2 or self._phase == "stopping":
+                self._notifier.watchdog()
+
+    # What the control socket and signals ask for
+
+    async def flush(self) -> tuple[int, int]:
+        """Drain every ring, and make all that was drained durable; records and bytes taken."""
+        records, size = self._drained_records(), self._drained_bytes()
+        while not self.collector.drain("command"):
+            await self.collector.wait_buffer()
+        self.collector.hand_off()
+        await self._writer.flush().wait()
+        return self._drained_records() - records, self._drained_bytes() - size
+
+    def _drained_bytes(self) -> int:
+        return sum(account.bytes for account in self.collector.accounts)
+
+    async def rotate(self) -> Sealed | None:
+        """Drain, seal the open segment, open the next; None if there was nothing to seal."""
+        self.collector.drain("command")
+        self.collector.hand_off()
+        ticket = self._rotation.rotate("command")
+        return None if ticket is None else await ticket.wait()
+
+    def rotate_nowait(self, reason: str) -> None:
+        """Rotate at what was drained so far; the writer logs the result."""
+        self.collector.drain("command")
+        self.collector.hand_off()
+        self._rotation.rotate(reason)
+
+    def pause(self) -> None:
+        """Switch tracing off and take what the rings hold."""
+        if self._phase != "collecting":
+            return
+        self._source.disable()
+        self.collector.note_tail()
+        self.collector.drain("command")
+        self.collector.hand_off()
+        self._phase = "paused"
+        log.info("paused")
+
+    def resume(self) -> None:
+        """Switch tracing on again."""
+        if self._phase != "paused":
+            return
+        self._set_masks(self.wanted)
+        self._source.enable()
+        self._phase = "collecting"
+        log.info("resumed")
+
+    def set_masks(self, events: int | None, cpus: frozenset[CpuId] | None | str) -> MaskStatus:
+        """Trace something else from now on; a new segment says so in its metadata.
+
+        `events` None and `cpus` "same" leave that mask as it is.
+        """
+        wanted = Masks(
+            self.wanted.events if events is None else events,
+            self.wanted.cpus if isinstance(cpus, str) else cpus,
+        )
+        if wanted != self.wanted:
+            self.collector.drain("command")
+            self.collector.hand_off()
+            self._set_masks(wanted)
+            self._rotation.rotate("mask", even_if_empty=True)
+            log.info("mask_changed", events=hex(wanted.events))
+        return self.mask_status()
+
+    def _set_masks(self, wanted: Masks) -> None:
+        self._source.set_masks(wanted)
+        self.wanted = wanted
+        self._in_force = self._source.masks_in_force()
+
+    def mask_status(self) -> MaskStatus:
+        return mask_status(self._run())
+
+    def reload(self) -> Reloaded:
+        """Read the configuration again: all of it comes into force, or none (ConfigError)."""
+        if self._reload is None:
+            raise UsageError("this service has no configuration to read again")
+        self._notifier.reloading(self._clock.monotonic())
+        try:
+            reloaded = self._reload(self.settings)
+            self._apply(reloaded.settings)
+        finally:
+            self._notifier.ready(self.status_line())
+        log.info("reloaded", changed=reloaded.changed, need_restart=reloaded.need_restart)
+        return reloaded
+
+    def _reload_quietly(self) -> None:
+        try:
+            self.reload()
+        except ConfigError as exc:
+            for problem in exc.problems:
+                log.error("reload_refused", problem=problem)
+        except XtraceError as exc:
+            log.error("reload_refused", problem=str(exc))
+
+    def _apply(self, settings: Settings) -> None:
+        before, self.settings = self.settings, settings
+        self._retention.limits = _limits(settings)
+        self._store.policy = _policy(settings)
+        self._rotation.limits = _rotation_limits(settings)
+        self.collector.pace = _pace(settings, self._watchdog)
+        if settings.collect != before.collect:
+            self.set_masks(settings.collect.events, settings.collect.cpus)
+        # A lowered limit acts now, not at the next segment.
+        self._writer.housekeep(None)
+
+    # What it says of itself
+
+    def status(self) -> Status:
+        """Everything, without waiting for anything."""
+        return report(
+            self._run(), self._source, self.collector, self.pool,
+            self._writer.writer_status(), self._writer.store_status(),
+            self._store.failed_by_cpu, clock=self._clock,
+        )
+
+    def status_line(self) -> str:
+        """One line for `systemctl status`."""
+        status = self.status()
+        lost = sum(status.lost.values())
+        line = (
+            f"{status.state}: {status.records} records, {format_size(status.bytes)}, "
+            f"{lost} lost; {status.store.segments} segments, {format_size(status.store.bytes)}"
+        )
+        return f"{line}; {status.reasons[0]}" if status.reasons else line
+
+    def _run(self) -> Run:
+        override = self.settings.source.cpu_hz
+        hypervisor = self._source.hypervisor
+        return Run(
+            started_at=self._started_at,
+            started=self._started,
+            phase=self._phase,
+            ring_pages_wanted=self.settings.source.pages,
+            tsc_hz=override or hypervisor.tsc_hz,
+            tsc_source="option" if override else hypervisor.tsc_source,
+            wanted=self.wanted,
+            in_force=self._in_force,
+        )
+
+    def _opening(self) -> Opening:
+        metadata = segment_metadata(
+            self.settings, self._source, self.wanted, self._in_force, self._run_id
+        )
+        return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
+
+    def _anchor(self) -> ClockAnchor | None:
+        tsc = self._source.read_tsc()
+        if tsc is None:
+            return None
+        return ClockAnchor(tsc, self._clock.realtime(), self._clock.monotonic())
+
+
+def _limits(settings: Settings) -> Limits:
+    store = settings.store
+    return Limits(store.max_bytes, store.keep_free, store.max_age, store.max_segments)
+
+
+def _rotation_limits(settings: Settings) -> RotationLimits:
+    return RotationLimits(settings.segment.max_bytes, settings.segment.max_age)
+
+
+def _policy(settings: Settings) -> WritePolicy:
+    writer = settings.writer
+    return WritePolicy(writer.direct == "auto", writer.sync_interval, writer.retry)
+
+
+def _pace(settings: Settings, watchdog: Nanoseconds | None) -> Pace:
+    flush = settings.collect.flush_interval / NANO
+    tick = 1.0 if watchdog is None else min(1.0, watchdog / NANO / 4)
+    return Pace(flush_interval=flush, tick=tick)

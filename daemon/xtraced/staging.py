@@ -1,0 +1,84 @@
+"""Staging buffers: where a drain puts records, and what the writer writes.
+
+A buffer is a row of blocks, each a header slot of 128 bytes, the payload, and room up to
+the next page. The collector fills it; the writer completes the headers and writes it as it
+is. Buffers are page-aligned, as direct I/O wants its memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections import deque
+from dataclasses import dataclass, field
+
+from tracelib.losses import Loss
+from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader, padded_bytes
+
+
+@dataclass(slots=True)
+class StagingBuffer:
+    """One buffer of the pool, with the blocks staged in it so far."""
+
+    view: memoryview
+    words: memoryview
+    """The same memory as 32-bit words, for the drain."""
+    used: int = 0
+    blocks: list[tuple[int, BlockHeader]] = field(default_factory=list)
+    """Offset and header of each block. Sequence and checksum are the writer's to fill in."""
+    losses: list[Loss] = field(default_factory=list)
+    """What was lost around these blocks, for the segment to say beside them."""
+
+    @property
+    def room(self) -> int:
+        """Payload bytes that one more block could hold; may be negative."""
+        return len(self.view) - self.used - HEADER_BYTES
+
+    @property
+    def payload_at(self) -> int:
+        """Where the next block's payload goes."""
+        return self.used + HEADER_BYTES
+
+    def add(self, header: BlockHeader) -> None:
+        """Take the payload that was just put at `payload_at` as a block."""
+        size = padded_bytes(header.payload_bytes)
+        self.blocks.append((self.used, header._replace(block_bytes=size)))
+        self.used += size
+
+    def clear(self) -> None:
+        self.used = 0
+        self.blocks.clear()
+        self.losses.clear()
+
+
+class StagingPool:
+    """A fixed number of buffers: the service's memory bound.
+
+    Last in, first out, so that a quiet host touches few of them and they stay in the CPU's
+    cache. `take` is called by the collector, `give_back` by the writer's thread; a deque's
+    append and pop are atomic.
+    """
+
+    def __init__(self, buffers: int, buffer_bytes: int) -> None:
+        if buffer_bytes % PAGE:
+            raise ValueError(f"a staging buffer is whole pages, not {buffer_bytes} bytes")
+        self.buffers = buffers
+        self.buffer_bytes = buffer_bytes
+        whole = memoryview(mmap.mmap(-1, buffers * buffer_bytes))
+        starts = range(0, buffers * buffer_bytes, buffer_bytes)
+        views = [whole[start : start + buffer_bytes] for start in starts]
+        self._free = deque(StagingBuffer(view, view.cast("I")) for view in views)
+
+    @property
+    def free(self) -> int:
+        return len(self._free)
+
+    def take(self) -> StagingBuffer | None:
+        """An empty buffer, or None while the writer has them all."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def give_back(self, buffer: StagingBuffer) -> None:
+        buffer.clear()
+        self._free.append(buffer)

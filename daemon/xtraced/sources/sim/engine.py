@@ -1,1 +1,545 @@
-"""Not written yet."""
+# cython: annotation_typing=False
+"""The simulated guests: virtual CPUs that are scheduled, exit, make hypercalls, and leave
+the records that Xen would, in Xen's order.
+
+Each physical CPU is a small machine of its own: a clock in cycles, random numbers, a run
+queue, and a debt in cycles. Every record adds to the debt what its bytes are worth at the
+wanted rate; guests computing and CPUs idling pay it off. So the rate comes out right, and
+what a guest does between two records takes plausible time. CPUs meet at the end of each
+round, where vCPUs may move; so nothing a vCPU does is ever out of order.
+
+Facts are counted where they happen, in clock time without any CPU's skew. Compiled with
+the types in engine.pxd; the same seed gives the same records either way.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from tracelib.ring.producer import Host, RingProducer
+
+COMPILED = not __file__.endswith((".py", ".pyc"))
+
+# C constants when compiled, by their types in engine.pxd.
+_LOW_WORD = 0xFFFFFFFF
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
+_RANDOM_FACTOR = 0x2545F4914F6CDD1D
+_TIMED = 0x80000000
+_NEVER = 0xFFFFFFFFFFFFFFFF
+_UNLIMITED = 0x80000000  # csched2: no budget
+_ROWS = 16
+_CALLS = 64
+_RUNNING = 0
+_RUNNABLE = 1
+_BLOCKED = 2
+_IDLE = 0
+_PV = 1
+_HVM = 2
+_NO_EXIT = -1
+_DEEPEST_DEBT = -(1 << 40)
+
+
+class Vcpu:
+    """One virtual CPU and what it did. Times are clock cycles."""
+
+    def __init__(self, domain: int, number: int, kind: int, wide: bool) -> None:
+        self.domain = domain
+        self.number = number
+        self.kind = kind
+        self.wide = wide
+        self.who = domain << 16 | number
+        self.state = _RUNNABLE
+        self.since = 0
+        self.wake_at = 0
+        self.credit = 10_500_000
+        self.exit_row = _NO_EXIT
+        self.exit_at = 0
+        self.exit_left = 0
+        self.exit_away = 0
+        self.reset_counts()
+
+    def reset_counts(self) -> None:
+        """Forget what was counted, not what is going on."""
+        self.running = self.runnable = self.blocked = 0
+        self.changes = 0
+        self._exits = array("Q", bytes(8 * 3 * _ROWS))
+        self._calls = array("Q", bytes(8 * 2 * _CALLS))
+
+    def exits(self) -> list[tuple[int, int, int]]:
+        """By row of the exit table: exits with their entry, cycles of them on a CPU, and
+        cycles in all."""
+        return [
+            (self._exits[3 * row], self._exits[3 * row + 1], self._exits[3 * row + 2])
+            for row in range(_ROWS)
+        ]
+
+    def hypercalls(self) -> list[tuple[int, int]]:
+        """By hypercall number: how often, and how often inside a multicall."""
+        return [(self._calls[2 * call], self._calls[2 * call + 1]) for call in range(_CALLS)]
+
+
+class Cpu:
+    """One physical CPU: its clock, its ring, its run queue."""
+
+    def __init__(self, number: int, ring: RingProducer, price: int, skew: int, seed: int) -> None:
+        self.number = number
+        self.ring = ring
+        self.price = price
+        self.skew = skew
+        self.shift = skew
+        self.random = seed
+        self.clock = 0
+        self.debt = 0
+        self.slice_end = 0
+        self.slice_began = 0
+        self.next_wake = _NEVER
+        self.idle = Vcpu(0x7FFF, number, _IDLE, True)
+        self.idle.state = _RUNNING
+        self.current = self.idle
+        self.queue: list[Vcpu] = []
+
+
+class Engine:
+    """All CPUs together. `price` is in 1/256 cycles a byte, `hz` cycles a second."""
+
+    def __init__(self, host: Host, hz: int, exits: list[tuple[int, int, int]], exit_event: int):
+        """`exits` are (reason, weight, cycles) by row; `exit_event` is 0x81002 or 0x81003."""
+        self.host = host
+        self.cpus: list[Cpu] = []
+        self.vcpus: list[Vcpu] = []
+        self.now = 0
+        self.offset = 0
+        self._round = hz // 4000
+        self._random = 1
+        self._exit_event = exit_event
+        self._reasons = array("I", [reason for reason, _, _ in exits])
+        self._costs = array("I", [cycles for _, _, cycles in exits])
+        # A drawn byte picks its exit from this; weights become shares of 256.
+        total = sum(weight for _, weight, _ in exits)
+        ends = [sum(weight for _, weight, _ in exits[: row + 1]) for row in range(len(exits))]
+        self._picks = array(
+            "I", [next(row for row, end in enumerate(ends) if end * 256 > byte * total)
+                  for byte in range(256)]
+        )  # fmt: skip
+
+    def add_cpu(self, number: int, ring: RingProducer, price: int, skew: int, seed: int) -> Cpu:
+        """A CPU whose records are to come at one byte per price/256 cycles."""
+        cpu = Cpu(number, ring, price, skew, seed)
+        ring.current = cpu.idle.who
+        self.cpus.append(cpu)
+        return cpu
+
+    def add_vcpu(self, domain: int, number: int, kind: int, wide: bool, cpu: Cpu) -> None:
+        vcpu = Vcpu(domain, number, kind, wide)
+        self.vcpus.append(vcpu)
+        cpu.queue.append(vcpu)
+        cpu.next_wake = 0
+
+    def skip(self, cycles: int) -> None:
+        """Let the TSC go on by so many cycles in which nothing happened."""
+        self.offset += cycles
+        for cpu in self.cpus:
+            cpu.shift += cycles
+
+    def run(self, until: int) -> None:
+        """Run whole rounds while they begin before the clock time `until`.
+
+        Stops after a round that raised an event, so that the caller delivers it in time,
+        and when tracing is off.
+        """
+        while self.now < until and self.host.enabled:
+            raised = self.host.raised
+            self.now += self._round
+            for cpu in self.cpus:
+                while cpu.clock < self.now:
+                    self._step(cpu)
+            self._migrate()
+            if self.host.raised != raised:
+                return
+
+    def _step(self, cpu: Cpu) -> None:
+        """One thing that happens on a CPU."""
+        if cpu.current.kind == _IDLE:
+            self._sleep(cpu)
+        elif cpu.current.kind == _HVM:
+            self._guest_exit(cpu)
+        else:
+            self._think(cpu)
+            if cpu.next_wake <= cpu.clock:
+                self._wake(cpu)
+            if cpu.slice_end <= cpu.clock:
+                self._reschedule(cpu, _RUNNABLE)
+            else:
+                self._pv_entry(cpu, _next(cpu))
+
+    # What a CPU does when no guest runs
+
+    def _sleep(self, cpu: Cpu) -> None:
+        """The idle vCPU: a power state until somebody wakes."""
+        state = 1 + (_next(cpu) & 1)
+        began = cpu.clock + cpu.shift
+        self._put(cpu, _TIMED | 4 << 28 | 0x801002, state, began >> 6, 200, 150, 0, 0, 0)
+        self._think(cpu)
+        if cpu.clock < cpu.next_wake and cpu.next_wake != _NEVER:
+            _spend(cpu, cpu.next_wake - cpu.clock)
+        ticks = (cpu.clock + cpu.shift) >> 6
+        self._put(cpu, _TIMED | 6 << 28 | 0x801003, state, ticks, 0, 0, 0, 0, 0)
+        self._interrupt(cpu)
+        if cpu.next_wake <= cpu.clock:
+            self._wake(cpu)
+            self._reschedule(cpu, _RUNNABLE)
+
+    def _interrupt(self, cpu: Cpu) -> None:
+        """A device's interrupt, handled by Xen."""
+        began = (cpu.clock + cpu.shift) & _LOW_WORD
+        _spend(cpu, 300)
+        ended = (cpu.clock + cpu.shift) & _LOW_WORD
+        self._put(
+            cpu, _TIMED | 3 << 28 | 0x802008, 16 + (_next(cpu) & 15), began, ended, 0, 0, 0, 0
+        )
+
+    # Scheduling: credit2's records, then the runstate changes
+
+    def _wake(self, cpu: Cpu) -> None:
+        """Wake every vCPU of this queue whose time has come."""
+        cpu.next_wake = _NEVER
+        for vcpu in cpu.queue:
+            if vcpu.state != _BLOCKED:
+                continue
+            if vcpu.wake_at > cpu.clock:
+                cpu.next_wake = min(cpu.next_wake, vcpu.wake_at)
+                continue
+            self._put(cpu, _TIMED | 2 << 28 | 0x28004, vcpu.domain, vcpu.number, 0, 0, 0, 0, 0)
+            self._change(cpu, vcpu, _RUNNABLE)
+            load = 200_000 + (_next(cpu) & 0xFFFF)
+            self._put(cpu, _TIMED | 0x22209, 0, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, _TIMED | 4 << 28 | 0x2220B, load, 0, vcpu.who, 18, 0, 0, 0)
+            self._put(cpu, _TIMED | 2 << 28 | 0x22202, vcpu.who, 0, 0, 0, 0, 0, 0)
+            self._put(
+                cpu, _TIMED | 3 << 28 | 0x2220D, vcpu.who, cpu.number, vcpu.credit, 0, 0, 0, 0
+            )
+            self._put(cpu, _TIMED | 1 << 28 | 0x22206, cpu.number, 0, 0, 0, 0, 0, 0)
+
+    def _reschedule(self, cpu: Cpu, leaves_as: int) -> None:
+        """Choose who runs next; the current vCPU leaves as runnable or blocked, or stays."""
+        before = cpu.current
+        chosen = self._choose(cpu, leaves_as)
+        ran = cpu.clock - cpu.slice_began
+        idle = 1 if chosen.kind == _IDLE else 0
+        self._put(cpu, _TIMED | 2 << 28 | 0x22215, cpu.number, idle << 8, 0, 0, 0, 0, 0)
+        if before.kind != _IDLE:
+            self._burn(cpu, before, ran)
+        self._put(
+            cpu, _TIMED | 3 << 28 | 0x22214, chosen.who, _LOW_WORD, chosen.credit, 0, 0, 0, 0
+        )
+        self._new_slice(cpu)
+        if chosen is before:
+            self._put(
+                cpu, _TIMED | 4 << 28 | 0x28011,
+                before.domain, before.number, ran & _LOW_WORD, 2_000_000, 0, 0, 0,
+            )  # fmt: skip
+            if before.since != 0:
+                self._put(cpu, _TIMED | 1 << 28 | 0x21002, before.who, 0, 0, 0, 0, 0, 0)
+        else:
+            self._switch(cpu, before, chosen, leaves_as, ran)
+        if chosen.kind == _HVM:
+            self._enter(cpu, chosen)
+
+    def _choose(self, cpu: Cpu, leaves_as: int) -> Vcpu:
+        """The runnable vCPU that has waited longest; else the current one, else idle."""
+        best = cpu.current if leaves_as == _RUNNABLE else cpu.idle
+        longest = _NEVER
+        for vcpu in cpu.queue:
+            if vcpu.state == _RUNNABLE and vcpu.since < longest:
+                longest = vcpu.since
+                best = vcpu
+        return best
+
+    def _burn(self, cpu: Cpu, vcpu: Vcpu, ran: int) -> None:
+        """Credit is spent; when it is gone, it is given anew."""
+        vcpu.credit -= ran & 0xFFFFF
+        self._put(
+            cpu, _TIMED | 4 << 28 | 0x22203,
+            vcpu.who, vcpu.credit & _LOW_WORD, _UNLIMITED, ran & 0xFFFFF, 0, 0, 0,
+        )  # fmt: skip
+        if vcpu.credit < 0:
+            old = vcpu.credit & _LOW_WORD
+            vcpu.credit = 10_500_000
+            self._put(
+                cpu, _TIMED | 3 << 28 | 0x22207, vcpu.who, old, vcpu.credit, 0, 0, 0, 0
+            )
+
+    def _new_slice(self, cpu: Cpu) -> None:
+        cpu.slice_began = cpu.clock
+        length = 2000 * cpu.price >> 8
+        cpu.slice_end = cpu.clock + length + (_next(cpu) & 0x3FFF)
+
+    def _switch(self, cpu: Cpu, before: Vcpu, chosen: Vcpu, leaves_as: int, ran: int) -> None:
+        waited = (cpu.clock + self.offset - chosen.since) & _LOW_WORD if chosen.since != 0 else 0
+        self._put(
+            cpu, _TIMED | 3 << 28 | 0x2800E,
+            before.domain, before.number, ran & _LOW_WORD, 0, 0, 0, 0,
+        )  # fmt: skip
+        self._put(
+            cpu, _TIMED | 4 << 28 | 0x2800F,
+            chosen.domain, chosen.number, waited, 2_000_000, 0, 0, 0,
+        )  # fmt: skip
+        self._put(
+            cpu, _TIMED | 4 << 28 | 0x2800A,
+            before.domain, before.number, chosen.domain, chosen.number, 0, 0, 0,
+        )  # fmt: skip
+        self._change(cpu, before, leaves_as)
+        cpu.current = chosen
+        self._change(cpu, chosen, _RUNNING)
+        cpu.ring.current = chosen.domain | chosen.number << 16
+
+    def _change(self, cpu: Cpu, vcpu: Vcpu, state: int) -> None:
+        """A runstate change and its account."""
+        old = vcpu.state
+        self._put(
+            cpu, _TIMED | 1 << 28 | 0x21001 | old << 8 | state << 4, vcpu.who, 0, 0, 0, 0, 0, 0
+        )
+        now = self._stamp
+        if vcpu.since != 0:
+            if old == _RUNNING:
+                vcpu.running += now - vcpu.since
+            elif old == _RUNNABLE:
+                vcpu.runnable += now - vcpu.since
+            else:
+                vcpu.blocked += now - vcpu.since
+        if state == _RUNNING:
+            vcpu.exit_away += now - vcpu.exit_left
+        elif old == _RUNNING:
+            vcpu.exit_left = now
+        vcpu.changes += 1
+        vcpu.since = now
+        vcpu.state = state
+
+    def _block(self, cpu: Cpu, vcpu: Vcpu) -> None:
+        """The current vCPU waits for something."""
+        self._put(cpu, _TIMED | 2 << 28 | 0x28006, vcpu.domain, vcpu.number, 0, 0, 0, 0, 0)
+        vcpu.wake_at = cpu.clock + 500 + ((_next(cpu) & 0x3FF) * cpu.price >> 8)
+        cpu.next_wake = min(cpu.next_wake, vcpu.wake_at)
+        self._reschedule(cpu, _BLOCKED)
+
+    def _migrate(self) -> None:
+        """Now and then a blocked guest vCPU will wake on the next CPU."""
+        self._random = (self._random * 69069 + 12345) & _LOW_WORD
+        if (self._random >> 24) < 16 and len(self.cpus) > 1:
+            self._move_one()
+
+    def _move_one(self) -> None:
+        place = (self._random & 0xFFFF) % len(self.cpus)
+        cpu = self.cpus[place]
+        other = self.cpus[place - 1] if place != 0 else self.cpus[len(self.cpus) - 1]
+        for vcpu in cpu.queue:
+            if vcpu.state == _BLOCKED and vcpu.domain != 0:
+                cpu.queue.remove(vcpu)
+                other.queue.append(vcpu)
+                vcpu.wake_at = max(vcpu.wake_at, cpu.clock)
+                other.next_wake = min(other.next_wake, vcpu.wake_at)
+                break
+
+    # HVM guests: an exit, its handler, an entry
+
+    def _guest_exit(self, cpu: Cpu) -> None:
+        vcpu = cpu.current
+        self._think(cpu)
+        drawn = _next(cpu)
+        woken = cpu.next_wake <= cpu.clock
+        row = 0 if woken or cpu.slice_end <= cpu.clock else self._picks[drawn & 255]
+        rip = 0x81000000 | (drawn >> 8 & 0xFFFFF)
+        if vcpu.wide:
+            self._put(
+                cpu, _TIMED | 3 << 28 | 0x100 | self._exit_event,
+                self._reasons[row], rip, _LOW_WORD, 0, 0, 0, 0,
+            )  # fmt: skip
+        else:
+            self._put(
+                cpu, _TIMED | 2 << 28 | self._exit_event, self._reasons[row], rip, 0, 0, 0, 0, 0
+            )
+        vcpu.exit_row = row
+        vcpu.exit_at = self._stamp
+        vcpu.exit_away = 0
+        self._handle(cpu, row, drawn >> 8)
+        cost = self._costs[row]
+        _spend(cpu, (cost >> 1) + (cost * (drawn >> 16 & 0xFF) >> 8))
+        if woken:
+            self._wake(cpu)
+        if row == 3:
+            self._block(cpu, vcpu)
+        elif cpu.slice_end <= cpu.clock:
+            self._reschedule(cpu, _RUNNABLE)
+        else:
+            self._enter(cpu, vcpu)
+
+    def _enter(self, cpu: Cpu, vcpu: Vcpu) -> None:
+        """VMENTRY; the exit before it, if it was not the first entry, is complete."""
+        self._put(cpu, _TIMED | 0x81001, 0, 0, 0, 0, 0, 0, 0)
+        if vcpu.exit_row != _NO_EXIT:
+            at = 3 * vcpu.exit_row
+            vcpu._exits[at] += 1
+            vcpu._exits[at + 1] += self._stamp - vcpu.exit_at - vcpu.exit_away
+            vcpu._exits[at + 2] += self._stamp - vcpu.exit_at
+            vcpu.exit_row = _NO_EXIT
+
+    def _handle(self, cpu: Cpu, row: int, drawn: int) -> None:
+        """The handler's record, by row of the exit table. None of these carries a TSC."""
+        small = drawn & 0xFF
+        if row == 0:
+            if self._exit_event == 0x81002:
+                self._put(cpu, 1 << 28 | 0x8200F, 0xF3 + (drawn & 7), 0, 0, 0, 0, 0, 0)
+            else:
+                self._put(cpu, 0x8200F, 0, 0, 0, 0, 0, 0, 0)
+        elif row == 1:
+            self._put(cpu, 3 << 28 | 0x82020, 0xF3, 2, _LOW_WORD, 0, 0, 0, 0)
+        elif row == 2:
+            self._put(cpu, 6 << 28 | 0x8200E, drawn & 7, 0, 0x16, 0x756E6547, 0x6C65746E, drawn, 0)
+        elif row == 3:
+            self._put(cpu, 1 << 28 | 0x82013, 0, 0, 0, 0, 0, 0, 0)
+        elif row == 4:
+            tsc = cpu.clock + cpu.shift
+            self._put(cpu, 2 << 28 | 0x8201A, tsc & _LOW_WORD, tsc >> 32, 0, 0, 0, 0, 0)
+        elif row == 5:
+            self._put(cpu, 1 << 28 | 0x82012, 17 + (drawn & 15), 0, 0, 0, 0, 0, 0)
+        elif row == 6:
+            self._put(cpu, 3 << 28 | 0x82109, 3, 0x1000 * small, 0, 0, 0, 0, 0)
+        elif row == 7:
+            self._put(cpu, 2 << 28 | 0x82016, 0x1F0 + (drawn & 7), small, 0, 0, 0, 0, 0)
+        elif row == 8:
+            self._put(cpu, 2 << 28 | 0x82216, 0x3F8 + (drawn & 7), small, 0, 0, 0, 0, 0)
+        elif row == 9:
+            self._put(cpu, 3 << 28 | 0x8200C, 0x10 + small, drawn, 0, 0, 0, 0, 0)
+        elif row == 10:
+            self._put(cpu, 3 << 28 | 0x8200D, 0x800 + (drawn & 63), drawn, 0, 0, 0, 0, 0)
+            if small < 16:
+                self._put(cpu, _TIMED | 5 << 28 | 0x84004, 40000, 0, 40000, 0, 0xEF, 0, 0)
+        elif row >= 12:
+            self._page_fault(cpu, row, drawn)
+
+    def _page_fault(self, cpu: Cpu, row: int, drawn: int) -> None:
+        """A nested page fault: memory not there yet, or a device's registers."""
+        gpa = 0xFEE00000 | (drawn & 0xFFC) if row == 13 else (drawn & 0xFFFFF) << 12
+        kind = 4 if row == 13 else 0
+        self._put(cpu, 6 << 28 | 0x82021, gpa & _LOW_WORD, 0, drawn & 0xFFFFF, 0, 0x181, kind, 0)
+        if row == 13:
+            self._put(cpu, 2 << 28 | 0x82217, gpa & _LOW_WORD, drawn & 0xFFFF, 0, 0, 0, 0, 0)
+
+    # PV guests: entries into the hypervisor
+
+    def _pv_entry(self, cpu: Cpu, drawn: int) -> None:
+        vcpu = cpu.current
+        choice = drawn & 63
+        drawn >>= 6
+        rip = 0x81000000 | (drawn & 0xFFFFF)
+        if choice < 2:
+            self._call(cpu, 1 << 20 | 29, 1, 1, 0)
+            self._block(cpu, vcpu)
+        elif choice < 20:
+            self._put(cpu, _TIMED | 2 << 28 | 0x201106, rip, _LOW_WORD, 0, 0, 0, 0, 0)
+        elif choice < 30:
+            self._put(
+                cpu, _TIMED | 5 << 28 | 0x201104, rip, _LOW_WORD, drawn << 3 & _LOW_WORD,
+                0x7FFE, 4 | drawn & 3, 0, 0,
+            )  # fmt: skip
+        elif choice < 33:
+            self._put(
+                cpu, _TIMED | 6 << 28 | 0x20110B,
+                drawn << 12 & _LOW_WORD | 0x65, 0x80000000, drawn & 0xFFFFFF8, 0xFFFF8880,
+                rip, _LOW_WORD, 0,
+            )  # fmt: skip
+        elif choice < 35:
+            self._put(cpu, _TIMED | 3 << 28 | 0x201103, rip, _LOW_WORD, 13 | 1 << 15, 0, 0, 0, 0)
+        elif choice < 36:
+            self._put(cpu, _TIMED | 0x201008, 0, 0, 0, 0, 0, 0, 0)
+        else:
+            self._hypercall(cpu, vcpu, choice - 36, drawn)
+        _spend(cpu, 150 + (drawn & 127))
+
+    def _hypercall(self, cpu: Cpu, vcpu: Vcpu, choice: int, drawn: int) -> None:
+        if choice < 12:
+            self._call(cpu, 23, 0, 0, 0)
+        elif choice < 18:
+            self._call(cpu, 5 << 20 | 24, 2, 8, vcpu.number)
+        elif choice < 22:
+            self._call(cpu, 4 << 20 | 1, 1, 1 + (drawn & 7), 0)
+        elif choice < 23 or vcpu.domain != 0:
+            self._multicall(cpu, vcpu, 1 + (drawn & 3))
+        elif choice < 25:
+            self._grants(cpu, drawn)
+        elif choice < 27:
+            self._call(cpu, 4 << 20 | 26, 1, 1, 0)
+        else:
+            self._new_domain(cpu, drawn)
+
+    def _call(self, cpu: Cpu, call: int, args: int, first: int, second: int) -> None:
+        """A hypercall with up to two recorded 32-bit arguments."""
+        vcpu = cpu.current
+        self._put(
+            cpu, _TIMED | (1 + args) << 28 | 0x20100D, call, first, second, 0, 0, 0, 0
+        )
+        vcpu._calls[2 * (call & 63)] += 1
+
+    def _multicall(self, cpu: Cpu, vcpu: Vcpu, calls: int) -> None:
+        for index in range(calls):
+            if index & 1:
+                self._put(cpu, _TIMED | 2 << 28 | 0x20200E, 4 << 20 | 26, 1, 0, 0, 0, 0, 0)
+                vcpu._calls[2 * 26 + 1] += 1
+            else:
+                self._put(cpu, _TIMED | 1 << 28 | 0x20200E, 14, 0, 0, 0, 0, 0, 0)
+                vcpu._calls[2 * 14 + 1] += 1
+        self._call(cpu, 4 << 20 | 13, 1, calls, 0)
+
+    def _grants(self, cpu: Cpu, drawn: int) -> None:
+        """Domain 0 maps a page of a guest's, or lets one go."""
+        release = drawn & 1
+        guest = 1 + (drawn >> 1 & 1)
+        self._call(cpu, 0x11 << 20 | 20, 2, release, 1)
+        self._put(cpu, _TIMED | 1 << 28 | 0x10F001 + release, guest, 0, 0, 0, 0, 0, 0)
+
+    def _new_domain(self, cpu: Cpu, drawn: int) -> None:
+        """Very seldom, a domain is made and destroyed that never gets to run."""
+        self._call(cpu, 36, 0, 0, 0)
+        if (drawn & 0xFF) == 0:
+            domain = 1000 + (drawn >> 8 & 0xFF)
+            self._put(cpu, _TIMED | 1 << 28 | 0x41001, domain, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, _TIMED | 1 << 28 | 0x28001, domain, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, _TIMED | 1 << 28 | 0x28002, domain, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, _TIMED | 1 << 28 | 0x41002, domain, 0, 0, 0, 0, 0, 0)
+
+    # Time and records
+
+    def _think(self, cpu: Cpu) -> None:
+        """Let the guest compute, or the CPU idle, as long as pays off the debt, on average."""
+        owed = cpu.debt >> 8
+        if owed > 0:
+            _spend(cpu, (owed >> 1) + (owed * (_next(cpu) & 0x3FF) >> 10))
+        else:
+            _spend(cpu, 60 + (_next(cpu) & 63))
+
+    def _put(
+        self, cpu: Cpu, header: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int
+    ) -> None:
+        """Trace one record; what it costs in time is owed at once."""
+        self._stamp = cpu.clock + self.offset
+        cpu.ring.put(header, cpu.clock + cpu.shift, a, b, c, d, e, f, g)
+        words = 1 + ((header >> 28) & 7) + ((header >> 30) & 2)
+        cpu.debt += 4 * words * cpu.price
+        _spend(cpu, 40)
+
+
+def _spend(cpu: Cpu, cycles: int) -> None:
+    cpu.clock += cycles
+    cpu.debt -= cycles << 8
+    if cpu.debt < _DEEPEST_DEBT:
+        cpu.debt = _DEEPEST_DEBT
+
+
+def _next(cpu: Cpu) -> int:
+    """32 random bits: xorshift64* (Vigna, 2016), its upper half."""
+    state = cpu.random
+    state ^= state >> 12
+    state ^= state << 25 & _ALL_BITS
+    state ^= state >> 27
+    cpu.random = state
+    return (state * _RANDOM_FACTOR & _ALL_BITS) >> 32

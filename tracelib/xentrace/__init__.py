@@ -1,1 +1,8 @@
-"""xentrace."""
+"""xentrace's file format: windows of one CPU's records, each behind a cpu_change record.
+
+    format    the cpu_change record, and the file that ended in 2007
+    walk      where a row of records ends (compiled)
+    decoder   bytes in, windows and damage out; no I/O
+    encoder   windows back out
+    reader    a file, a pipe or standard input as a tracelib.chunks.TraceReader
+"""

@@ -1,0 +1,219 @@
+"""Chunks decoded into columns, many records at once.
+
+A batch is a row of one CPU's chunks, so long that numpy's cost per call does not count and
+so short that every CPU's batch fits in memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracelib.chunks import Chunk
+from tracelib.columns import I64, MAX_EXTRA, NOBODY_KNOWN, U8, U32, U64, Columns, Flag, Mask
+from tracelib.records import (
+    CPU_CHANGE,
+    EVENT_MASK,
+    EXTRA_MASK,
+    EXTRA_SHIFT,
+    LOST_RECORDS,
+    WRAP_BUFFER,
+)
+from tracelib.ring.fastpath import record_offsets
+from tracelib.units import CpuId
+
+BATCH_BYTES = 256 << 10
+"""About so much payload is decoded at once; a longer chunk is decoded whole."""
+
+TOTAL_BYTES = 32 << 20
+"""What the batches of all CPUs together may hold, as far as chunks of any size let them."""
+
+SHOWN_INVERSIONS = 8
+"""So many of a CPU's steps back in time are kept with their place; the rest is counted."""
+
+_RUNSTATE_FORM = np.uint32(0x0FFFF00F)
+_RUNSTATE_CHANGE = np.uint32(0x00021001)
+_CONTINUE_RUNNING = np.uint32(0x00021002)
+_NEW_STATE = np.uint32(0x0F0)
+_OLD_STATE = np.uint32(0xF00)
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """A record whose TSC is below the one before it on the same CPU."""
+
+    cpu: CpuId
+    file: str
+    offset: int
+    tsc: int
+    before: int
+
+
+class CpuDecoder:
+    """Decodes one CPU's chunks, in order; carries over what a batch has to know of the last."""
+
+    def __init__(self, cpu: CpuId, *, running: int = NOBODY_KNOWN) -> None:
+        """`running` is who runs on the CPU at the start, if that is known (Columns.running)."""
+        self.cpu = cpu
+        self.inversions = 0
+        """How often the TSC went back on this CPU."""
+        self.first_inversions: list[Inversion] = []
+        """The first few of them."""
+        self.wraps = 0
+        self._data = bytearray()
+        self._held: list[tuple[Chunk, int]] = []
+        self._last_tsc = 0
+        self._dated = False
+        self._key = 0
+        self._running = running
+
+    def add(self, chunk: Chunk, size: int = BATCH_BYTES) -> Columns | None:
+        """Take a chunk in; gives the batch before it, if that is full now."""
+        full = None
+        if self._held and (
+            len(self._data) + len(chunk.payload) > size
+            or self._held[0][0].before_start != chunk.before_start
+        ):
+            full = self.flush()
+        place = Chunk(chunk.cpu, memoryview(b""), chunk.file, chunk.offset, chunk.before_start)
+        self._held.append((place, len(self._data)))
+        self._data += chunk.payload
+        return full
+
+    def flush(self) -> Columns | None:
+        """The batch that is not full yet; None if there is nothing."""
+        if not self._held:
+            return None
+        data, held = self._data, self._held
+        self._data, self._held = bytearray(), []
+        return self._decode(data, held)
+
+    def batches(self, chunks: Iterable[Chunk], size: int = BATCH_BYTES) -> Iterator[Columns]:
+        """Decode a row of chunks."""
+        for chunk in chunks:
+            if (full := self.add(chunk, size)) is not None:
+                yield full
+        if (rest := self.flush()) is not None:
+            yield rest
+
+    def _decode(self, data: bytearray, held: list[tuple[Chunk, int]]) -> Columns:
+        count = len(data) // 4
+        data += bytes(4 * (MAX_EXTRA + 2))
+        offsets = np.empty(count, np.uint32)
+        found, _ = record_offsets(memoryview(data).cast("I"), 0, count, offsets.data)
+        words = np.frombuffer(data, np.uint32)
+        return self._columns(words, offsets[:found], held)
+
+    def _columns(self, words: U32, offsets: U32, held: list[tuple[Chunk, int]]) -> Columns:
+        header = words[offsets]
+        event = header & np.uint32(EVENT_MASK)
+        filler = (event == WRAP_BUFFER) | (event == CPU_CHANGE)
+        if filler.any():
+            self.wraps += int(np.count_nonzero(event == WRAP_BUFFER))
+            keep = ~filler
+            offsets, header, event = offsets[keep], header[keep], event[keep]
+        timed = (header >> np.uint32(31)).astype(np.bool_)
+        extra = (header >> np.uint32(EXTRA_SHIFT) & np.uint32(EXTRA_MASK)).astype(np.uint8)
+        start = offsets.astype(np.int64)
+        before = self._last_tsc
+        tsc, dated = self._times(words, start, timed)
+        self._find_inversions(before, tsc, start, held)
+        flags = timed * np.uint8(Flag.TIMED) + dated * np.uint8(Flag.DATED)
+        if held[0][0].before_start:
+            flags += np.uint8(Flag.BEFORE_START)
+        at = start + 1 + 2 * timed
+        return Columns(
+            event, np.full(len(event), self.cpu, np.uint16), tsc, self._keys(tsc, dated),
+            self._who_runs(event, extra, words, at), extra, flags, at, words,
+        )
+
+    def _times(self, words: U32, start: I64, timed: Mask) -> tuple[U64, Mask]:
+        """Each record's TSC, carried forward to the untimed ones; and whether it is known."""
+        rows = np.flatnonzero(timed)
+        at = start[rows]
+        own = words[at + 2].astype(np.uint64) << np.uint64(32) | words[at + 1]
+        if len(rows) == len(start):
+            tsc, dated = own, timed
+        else:
+            # How many timed records there are up to each: where its TSC is in the list.
+            which = np.cumsum(timed)
+            tsc = np.concatenate([np.array([self._last_tsc], np.uint64), own])[which]
+            dated = (which > 0) | self._dated
+        if len(rows):
+            self._last_tsc = int(own[-1])
+            self._dated = True
+        return tsc, dated
+
+    def _keys(self, tsc: U64, dated: Mask) -> U64:
+        if not len(tsc):
+            return tsc
+        key = tsc
+        if not dated[0] and dated.any():
+            # Undated records stand right before the first dated one, whenever that was.
+            first = int(np.argmax(dated))
+            key = tsc.copy()
+            key[:first] = tsc[first]
+        key = np.maximum.accumulate(key)
+        if key[0] < self._key:
+            key = np.maximum(key, np.uint64(self._key))
+        self._key = int(key[-1])
+        return key
+
+    def _who_runs(self, event: U32, extra: U8, words: U32, at: I64) -> U32:
+        """Runstate records say who runs; a lost record may have swallowed some of them."""
+        change = ((event & _RUNSTATE_FORM) == _RUNSTATE_CHANGE) & (extra > 0)
+        comes = change & ((event & _NEW_STATE) == 0)
+        comes |= (event == _CONTINUE_RUNNING) & (extra > 0)
+        leaves = change & ~comes & ((event & _OLD_STATE) == 0)
+        rows = np.flatnonzero(comes | leaves | (event == LOST_RECORDS))
+        if not len(rows):
+            return np.full(len(event), self._running, np.uint32)
+        # One entry for the time before the first of these rows, one for each from it on.
+        after = np.empty(len(rows) + 1, np.uint32)
+        after[0] = self._running
+        after[1:] = np.where(comes[rows], words[at[rows]], np.uint32(NOBODY_KNOWN))
+        self._running = int(after[-1])
+        running = np.repeat(after, np.diff(rows, prepend=0, append=len(event)))
+        gone = np.flatnonzero(leaves)
+        running[gone] = words[at[gone]]
+        return running
+
+    def _find_inversions(
+        self, before: int, tsc: U64, start: I64, held: list[tuple[Chunk, int]]
+    ) -> None:
+        """Count the steps back in time. An untimed record has the TSC before it: no step."""
+        if not len(tsc):
+            return
+        back = np.flatnonzero(tsc[1:] < tsc[:-1]) + 1
+        if tsc[0] < before:
+            back = np.concatenate([np.array([0]), back])
+        self.inversions += len(back)
+        for row in back[: SHOWN_INVERSIONS - len(self.first_inversions)].tolist():
+            earlier = int(tsc[row - 1]) if row else before
+            file, offset = _place(held, 4 * int(start[row]))
+            self.first_inversions.append(Inversion(self.cpu, file, offset, int(tsc[row]), earlier))
+
+
+def decode_unmerged(
+    chunks: Iterable[Chunk], decoders: dict[CpuId, CpuDecoder]
+) -> Iterator[Columns]:
+    """Decode chunks of all CPUs in one pass, for counting: batches in no order across CPUs.
+    `decoders` is filled with a decoder for every CPU that occurs."""
+    for chunk in chunks:
+        decoder = decoders.get(chunk.cpu)
+        if decoder is None:
+            decoder = decoders[chunk.cpu] = CpuDecoder(chunk.cpu)
+        size = min(BATCH_BYTES, TOTAL_BYTES // len(decoders))
+        if (full := decoder.add(chunk, size)) is not None:
+            yield full
+    for decoder in decoders.values():
+        if (rest := decoder.flush()) is not None:
+            yield rest
+
+
+def _place(held: list[tuple[Chunk, int]], at: int) -> tuple[str, int]:
+    """File and offset of what lies `at` bytes into a batch."""
+    chunk, start = next(entry for entry in reversed(held) if entry[1] <= at)
+    return chunk.file, chunk.offset + at - start

@@ -1,0 +1,146 @@
+"""An xentrace file, a pipe or standard input as a `tracelib.chunks.TraceReader`."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracelib.chunks import Chunk, Problem, TraceInfo
+from tracelib.errors import FormatError
+from tracelib.losses import Loss
+from tracelib.store.fsops import translated
+from tracelib.units import CpuId
+from tracelib.xentrace.decoder import Damage, Window, WindowDecoder
+from tracelib.xentrace.walk import walk
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Index:
+    """Where one CPU's windows lie: 12 bytes of memory for each."""
+
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    sizes: array[int] = field(default_factory=lambda: array("I"))
+
+    def add(self, window: Window) -> None:
+        self.offsets.append(window.offset)
+        self.sizes.append(len(window.payload))
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Put the file's name into a FormatError that the decoder raises without one."""
+    try:
+        yield
+    except FormatError as error:
+        if error.file is not None:
+            raise
+        raise FormatError(
+            error.reason, file=name, offset=error.offset, hint=error.hint
+        ) from None
+
+
+class XentraceReader:
+    """Reads with pread, so several iterators may be open and a shrinking file is no signal.
+
+    Every whole pass over the file finds the same windows and problems; the first one leaves
+    an index behind, and `cpus` and `chunks_of` make that pass if nobody did.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        """Takes over `descriptor`, which must be seekable; `name` is for messages."""
+        self._descriptor = descriptor
+        self._index: dict[CpuId, _Index] | None = None
+        self._known: set[tuple[int, str]] = set()
+        self.info = TraceInfo(kind="xentrace", name=name)
+        self.problems: list[Problem] = []
+
+    def cpus(self) -> Sequence[CpuId]:
+        """CPUs with at least one window, ascending."""
+        return sorted(self._indexed())
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every window's whole records, in file order. Raises FormatError, StoreError."""
+        index: dict[CpuId, _Index] = {}
+        for event in self._events():
+            if isinstance(event, Damage):
+                self._note(event.offset, event.reason, event.missing_bytes)
+                continue
+            if event.cpu not in index:
+                index[event.cpu] = _Index()
+            index[event.cpu].add(event)
+            yield Chunk(event.cpu, event.payload, self.info.name, event.offset)
+        self._index = index
+
+    def chunks_of(self, cpu: CpuId) -> Iterator[Chunk]:
+        """One CPU's windows in file order."""
+        index = self._indexed().get(cpu, _Index())
+        for offset, size in zip(index.offsets, index.sizes, strict=True):
+            payload = self._read(size, offset)
+            if len(payload) < size:
+                payload = self._shrunk(payload, offset, size)
+            if len(payload):
+                yield Chunk(cpu, payload, self.info.name, offset)
+
+    def losses(self) -> Sequence[Loss]:
+        """None: an xentrace file tells of losses only by its lost records."""
+        return ()
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _indexed(self) -> dict[CpuId, _Index]:
+        if self._index is None:
+            for _ in self.chunks():
+                pass
+        assert self._index is not None
+        return self._index
+
+    def _events(self) -> Iterator[Window | Damage]:
+        decoder = WindowDecoder()
+        offset = 0
+        while True:
+            data = self._read(READ_BYTES, offset)
+            offset += len(data)
+            if data:
+                decoder.feed(bytes(data))
+            else:
+                decoder.close()
+            with named(self.info.name):
+                while (event := decoder.next_event()) is not None:
+                    yield event
+            if not data:
+                return
+
+    def _read(self, size: int, offset: int) -> memoryview:
+        """Up to `size` bytes at `offset`; fewer only at the end of the file."""
+        parts = []
+        while size:
+            with translated("read", Path(self.info.name)):
+                part = os.pread(self._descriptor, size, offset)
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+            offset += len(part)
+        return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _shrunk(self, payload: memoryview, offset: int, size: int) -> memoryview:
+        """The file became shorter after it was indexed: the whole records that are left."""
+        words = payload[: len(payload) // 4 * 4].cast("I")
+        stop = 4 * walk(words, 0, len(words))
+        self._note(offset + stop, "the file became shorter while it was read", size - stop)
+        return payload[:stop]
+
+    def _note(self, offset: int, reason: str, missing_bytes: int) -> None:
+        if (offset, reason) not in self._known:
+            self._known.add((offset, reason))
+            self.problems.append(Problem(self.info.name, offset, reason, missing_bytes))

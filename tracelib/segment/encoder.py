@@ -21,8 +21,9 @@ from tracelib.segment.block import (
     build_block,
     padded_bytes,
 )
+from tracelib.segment.index import ENTRY, CpuTotals, Tally, tsc_range
 from tracelib.segment.metadata import Metadata
-from tracelib.segment.seal import ENTRY, CpuTotals, Index, IndexEntry, Seal, tsc_range
+from tracelib.segment.seal import Seal
 from tracelib.units import CpuId, Nanoseconds, Tsc
 
 
@@ -46,9 +47,8 @@ class SegmentEncoder:
         self.size = 0
         """Bytes of the blocks produced so far: the offset of the next one."""
         self._sequence = 0
-        self._index = bytearray()
         self._anchors: list[ClockAnchor] = []
-        self._cpus: dict[CpuId, CpuTotals] = {}
+        self._tally = Tally()
 
     @property
     def blocks(self) -> int:
@@ -57,26 +57,26 @@ class SegmentEncoder:
     @property
     def cpus(self) -> Mapping[CpuId, CpuTotals]:
         """Totals of each CPU that has a records block."""
-        return self._cpus
+        return self._tally.cpus
 
     @property
     def records(self) -> int:
         """Records in all blocks: lost records count, wrap fillers do not."""
-        return sum(cpu.records for cpu in self._cpus.values())
+        return sum(cpu.records for cpu in self._tally.cpus.values())
 
     @property
     def payload_bytes(self) -> int:
-        return sum(cpu.payload_bytes for cpu in self._cpus.values())
+        return sum(cpu.payload_bytes for cpu in self._tally.cpus.values())
 
     @property
     def lost(self) -> int:
         """Sum of the counts in lost records."""
-        return sum(cpu.lost for cpu in self._cpus.values())
+        return sum(cpu.lost for cpu in self._tally.cpus.values())
 
     @property
     def tsc_range(self) -> tuple[Tsc, Tsc] | None:
         """Earliest and latest TSC; None if no record carries one."""
-        return tsc_range(self._cpus.values())
+        return tsc_range(self._tally.cpus.values())
 
     def head(
         self, state: RunstateSnapshot, anchor: ClockAnchor | None, losses: Sequence[Loss]
@@ -104,8 +104,6 @@ class SegmentEncoder:
         header.encode_into(block)
         used = HEADER_BYTES + header.payload_bytes
         block[used:size] = _ZEROS[: size - used]
-        cpu = CpuId(header.cpu)
-        self._cpus[cpu] = self._cpus.get(cpu, _NOTHING).plus(header)
         self._add(header)
         return size
 
@@ -125,9 +123,9 @@ class SegmentEncoder:
         seal = Seal(
             reason=reason,
             ended_at=ended_at,
-            cpus=self._cpus,
+            cpus=self._tally.cpus,
             anchors=self._anchors,
-            index=Index(self._index),
+            index=self._tally.index,
         ).build(self.size, self._sequence)
         self.size += len(seal)
         self._sequence += 1
@@ -135,7 +133,7 @@ class SegmentEncoder:
 
     def mark(self) -> Mark:
         """Remember this place, before blocks are made that may fail to reach the disk."""
-        return Mark(self.size, self._sequence, len(self._anchors), dict(self._cpus))
+        return Mark(self.size, self._sequence, len(self._anchors), dict(self._tally.cpus))
 
     def rewind(self, mark: Mark) -> None:
         """Forget every block since `mark`: they were not written.
@@ -145,9 +143,9 @@ class SegmentEncoder:
         """
         self.size = mark.size
         self._sequence = mark.sequence
-        self._cpus = dict(mark.cpus)
+        self._tally.cpus = dict(mark.cpus)
         del self._anchors[mark.anchors :]
-        del self._index[mark.sequence * ENTRY.size :]
+        del self._tally.packed[mark.sequence * ENTRY.size :]
 
     def _note(self, kind: Kind, payload: bytes, at: Nanoseconds) -> bytes:
         size = padded_bytes(len(payload))
@@ -156,10 +154,9 @@ class SegmentEncoder:
         return build_block(header, payload)
 
     def _add(self, header: BlockHeader) -> None:
-        self._index += IndexEntry.of(self.size, header).encode()
+        self._tally.add(self.size, header)
         self.size += header.block_bytes
         self._sequence += 1
 
 
-_NOTHING = CpuTotals()
 _ZEROS = bytes(PAGE)

@@ -7,7 +7,7 @@ walking the blocks, and a reader checks each block it leads to.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -26,96 +26,15 @@ from tracelib.segment.block import (
     padded_bytes,
 )
 from tracelib.segment.fields import Fields
+from tracelib.segment.index import ENTRY, CpuTotals, Index, tsc_range
 from tracelib.units import CpuId, Nanoseconds, Tsc
 
-ENTRY = struct.Struct("<QQQQIIIIBBHI")
 _HEAD = struct.Struct("<IIQ")
 _TRAILER = struct.Struct("<8sQII")
 _U64 = struct.Struct("<Q")
 TRAILER_BYTES = _TRAILER.size + _U64.size
 TRAILER_MAGIC = b"XTRSEAL\n"
 assert TRAILER_BYTES == 32
-
-
-class IndexEntry(NamedTuple):
-    """One block, as its header has it."""
-
-    offset: int
-    first_tsc: Tsc
-    last_tsc: Tsc
-    lost: int
-    cpu: int
-    records: int
-    payload_bytes: int
-    block_bytes: int
-    kind: int
-    flags: int
-
-    @classmethod
-    def of(cls, offset: int, header: BlockHeader) -> Self:
-        return cls(
-            offset, header.first_tsc, header.last_tsc, header.lost, header.cpu, header.records,
-            header.payload_bytes, header.block_bytes, header.kind, header.flags,
-        )
-
-    def encode(self) -> bytes:
-        return ENTRY.pack(*self, 0, 0)
-
-
-class Index:
-    """Index entries by position, kept packed: a big segment has hundreds of thousands."""
-
-    def __init__(self, packed: bytes | bytearray | memoryview, stride: int = ENTRY.size) -> None:
-        self._packed = packed
-        self._stride = stride
-
-    @property
-    def packed(self) -> bytes:
-        """The entries as a seal holds them."""
-        if self._stride == ENTRY.size:
-            return bytes(self._packed)
-        return b"".join(entry.encode() for entry in self)
-
-    def __len__(self) -> int:
-        return len(self._packed) // self._stride
-
-    def __getitem__(self, position: int) -> IndexEntry:
-        at = position * self._stride
-        return IndexEntry._make(ENTRY.unpack_from(self._packed, at)[:10])
-
-    def __iter__(self) -> Iterator[IndexEntry]:
-        return (self[position] for position in range(len(self)))
-
-
-class CpuTotals(NamedTuple):
-    """What a segment holds of one CPU: sums over its records blocks, and where they end."""
-
-    blocks: int = 0
-    records: int = 0
-    payload_bytes: int = 0
-    lost_marks: int = 0
-    lost: int = 0
-    first_tsc: Tsc = Tsc(0)
-    last_tsc: Tsc = Tsc(0)
-    """First and last TSC, 0 if no record carries one."""
-    round: int = 0
-    ring_id: int = 0
-    ring_end: int = 0
-    """Round, ring and consumer index after the last block: where a successor goes on."""
-
-    def plus(self, header: BlockHeader) -> CpuTotals:
-        return CpuTotals(
-            self.blocks + 1,
-            self.records + header.records,
-            self.payload_bytes + header.payload_bytes,
-            self.lost_marks + header.lost_marks,
-            self.lost + header.lost,
-            self.first_tsc or header.first_tsc,
-            header.last_tsc or self.last_tsc,
-            header.round,
-            header.ring_id,
-            header.ring_end,
-        )
 
 
 class Hole(NamedTuple):
@@ -132,7 +51,7 @@ class Seal:
     reason: str
     """Why the segment ended; Metadata.previous_reason of the next one says the same."""
     ended_at: Nanoseconds
-    cpus: dict[CpuId, CpuTotals]
+    cpus: Mapping[CpuId, CpuTotals]
     anchors: Sequence[ClockAnchor]
     """Copies of all of the segment's clock anchors, so that times need no second read."""
     holes: Sequence[Hole] = ()
@@ -203,14 +122,6 @@ class Seal:
             holes=[Hole(*row) for row in found.rows("holes", 2)],
             index=Index(bytes(payload[end : end + stride * entries]), stride),
         )
-
-
-def tsc_range(cpus: Iterable[CpuTotals]) -> tuple[Tsc, Tsc] | None:
-    """Earliest and latest TSC of several CPUs' totals; None if no record carries one."""
-    ranges = [(cpu.first_tsc, cpu.last_tsc) for cpu in cpus if cpu.last_tsc]
-    if not ranges:
-        return None
-    return min(first for first, _ in ranges), max(last for _, last in ranges)
 
 
 def encode_trailer(offset: int, block_bytes: int) -> bytes:

@@ -6,13 +6,18 @@ are left alone: retention deletes by this list, so what is not on it is safe.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from tracelib.errors import StoreError
 from tracelib.store.fsops import translated
 from tracelib.store.names import FIRST_SEQUENCE, SegmentName, parse_name
+
+_T = TypeVar("_T")
 
 
 class SegmentEntry(NamedTuple):
@@ -30,6 +35,11 @@ class SegmentEntry(NamedTuple):
     def sealed(self) -> bool:
         """False while it is written, and for what a crash left."""
         return self.name.sealed
+
+    @property
+    def sealed_path(self) -> Path:
+        """What it is called after its seal."""
+        return self.path.with_name(self.name.as_sealed().text)
 
 
 def list_segments(directory: Path) -> list[SegmentEntry]:
@@ -50,6 +60,18 @@ def _regular_file_bytes(entry: os.DirEntry[str]) -> int | None:
         # Deleted by retention, or renamed at its seal, since the directory was read.
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def open_entry(entry: SegmentEntry, open_path: Callable[[Path], _T]) -> _T | None:
+    """`open_path` of a listed segment, also if it was sealed and renamed since the listing;
+    None if it was deleted. Raises StoreError for other refusals."""
+    for path in (entry.path, entry.sealed_path):
+        try:
+            return open_path(path)
+        except StoreError as exc:
+            if exc.errno != errno.ENOENT:
+                raise
+    return None
 
 
 def next_sequence(directory: Path) -> int:

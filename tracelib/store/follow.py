@@ -1,0 +1,116 @@
+"""Reading on in a store that is being written: what came since the last look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracelib.chunks import Chunk
+from tracelib.errors import DataError, FormatError
+from tracelib.losses import Loss
+from tracelib.segment import notes
+from tracelib.segment.block import Kind
+from tracelib.segment.metadata import Metadata
+from tracelib.store.blockfile import BlockFile, Found, Gap
+from tracelib.store.directory import SegmentEntry, list_segments, open_entry
+from tracelib.store.problems import ProblemList
+from tracelib.store.segment import make_chunk
+
+
+class Follower:
+    """A place in a store, and the way on from there, across rotations."""
+
+    def __init__(
+        self, directory: Path, problems: ProblemList, *, sequence: int, offset: int
+    ) -> None:
+        """Starts at `offset` of segment number `sequence`; if that is gone, at the next."""
+        self._directory = directory
+        self._problems = problems
+        self._sequence = sequence
+        self._offset = offset
+        self._file: BlockFile | None = None
+        self._losses: list[Loss] = []
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every intact records block that is complete by now. Ends when there is no more;
+        call it again later. Raises StoreError."""
+        while self._at_segment():
+            yield from self._advance()
+            if not self._next_exists():
+                return
+            # The writer leaves a segment before it makes the next one, so what is here now
+            # is all that will ever be.
+            yield from self._advance()
+            self._leave()
+
+    def losses(self) -> list[Loss]:
+        """Losses stated in what `chunks` passed since the last call."""
+        taken, self._losses = self._losses, []
+        return taken
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _at_segment(self) -> bool:
+        """Have the current segment open; False if there is none yet."""
+        if self._file is not None:
+            return True
+        for entry in list_segments(self._directory):
+            if entry.sequence >= self._sequence and self._open(entry):
+                return True
+        return False
+
+    def _open(self, entry: SegmentEntry) -> bool:
+        self._file = open_entry(entry, BlockFile)
+        if self._file is not None and entry.sequence > self._sequence:
+            self._sequence, self._offset = entry.sequence, 0
+        return self._file is not None
+
+    def _next_exists(self) -> bool:
+        return any(e.sequence > self._sequence for e in list_segments(self._directory))
+
+    def _leave(self) -> None:
+        assert self._file is not None
+        if self._offset < self._file.size:
+            self._note(Gap(self._offset, self._file.size - self._offset, "torn end of a segment"))
+        self.close()
+        self._sequence, self._offset = self._sequence + 1, 0
+
+    def _advance(self) -> Iterator[Chunk]:
+        """What is complete behind `_offset`. A torn end may be a write in flight: wait."""
+        assert self._file is not None
+        file = self._file
+        file.refresh()
+        torn: Gap | None = None
+        for item in file.walk(self._offset, payloads=True):
+            if isinstance(item, Gap):
+                torn = item
+                continue
+            if torn is not None:
+                self._note(torn)
+                torn = None
+            self._offset = item.end
+            if item.header.kind == Kind.RECORDS:
+                yield make_chunk(file.name, item.offset, item.header, item.payload)
+            else:
+                self._take_note(file, item)
+
+    def _take_note(self, file: BlockFile, block: Found) -> None:
+        try:
+            if block.header.kind == Kind.LOSS:
+                self._losses += notes.decode_losses(block.payload)
+            elif block.header.kind == Kind.METADATA:
+                # A newer service may have taken over while we follow.
+                Metadata.decode(block.payload)
+        except FormatError as exc:
+            raise FormatError(
+                exc.reason, file=file.name, offset=block.offset, hint=exc.hint
+            ) from exc
+        except DataError as exc:
+            self._problems.add(file.name, block.offset, exc.reason)
+
+    def _note(self, gap: Gap) -> None:
+        assert self._file is not None
+        self._problems.add(self._file.name, gap.offset, gap.reason, gap.bytes)

@@ -1,0 +1,206 @@
+"""A store directory as one trace to read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from tracelib.chunks import Chunk, Problem, TraceInfo
+from tracelib.errors import FormatError
+from tracelib.losses import Loss
+from tracelib.store import names
+from tracelib.store.directory import SegmentEntry, list_segments, open_entry
+from tracelib.store.follow import Follower
+from tracelib.store.problems import ProblemList
+from tracelib.store.segment import SegmentReader, describe
+from tracelib.units import CpuId, Nanoseconds, Tsc
+
+_T = TypeVar("_T")
+_CLOCK_SLACK = 10**9
+"""Wall clocks are adjusted now and then; segments this close to a limit are looked into."""
+
+__all__ = ["SegmentReader", "StoreReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One segment as of the survey."""
+
+    entry: SegmentEntry
+    cpus: frozenset[CpuId]
+    tsc_range: tuple[Tsc, Tsc] | None
+    wall_range: tuple[Nanoseconds, Nanoseconds] | None
+
+
+class StoreReader:
+    """Reads the segments of a store, oldest first; implements chunks.TraceReader.
+
+    What it reads was there when it was opened; `new_chunks` gives what came since. Of the
+    sealed segments only those being read are open. A context manager.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Surveys every segment: a few small reads each. Raises StoreError. Segments that
+        only a newer release can read are left out and noted in `problems`."""
+        self._noted = ProblemList()
+        self.problems: list[Problem] = self._noted.problems
+        self.info = TraceInfo("store", str(directory))
+        self._directory = directory
+        self._readers: dict[int, SegmentReader] = {}
+        self._users: Counter[int] = Counter()
+        """Open readers by sequence number, and how many iterators use each."""
+        self._window: tuple[Tsc | None, Tsc | None] = (None, None)
+        self._end = (names.FIRST_SEQUENCE, 0)
+        self._follower: Follower | None = None
+        try:
+            self._segments = list(self._survey())
+        except BaseException:
+            self.close()
+            raise
+
+    def _survey(self) -> Iterator[_Known]:
+        for entry in list_segments(self._directory):
+            reader = self._acquire(entry)
+            if reader is None:
+                continue
+            self._note_info(reader)
+            self._end = (entry.sequence, reader.end)
+            if entry.sealed:
+                self._release(entry)
+            # An unsealed one stays open, so that its end stays where it is now.
+            yield _Known(entry, frozenset(reader.cpus()), reader.tsc_range, reader.wall_range)
+
+    def _note_info(self, reader: SegmentReader) -> None:
+        """The newest segment speaks for all, but each has its own clock anchors."""
+        anchors, segments = self.info.anchors, self.info.segments
+        if reader.metadata is not None:
+            self.info = describe(reader.metadata, kind="store", name=str(self._directory))
+        self.info.anchors = anchors + reader.info.anchors
+        self.info.segments = segments + 1
+
+    def cpus(self) -> Sequence[CpuId]:
+        """CPUs with at least one records block, ascending."""
+        return sorted(frozenset().union(*(known.cpus for known in self._segments)))
+
+    def narrow(self, first: Tsc | None = None, last: Tsc | None = None) -> None:
+        """From now on leave out segments and blocks that lie wholly outside this range of
+        TSCs. Records outside remain in the blocks at its edges."""
+        self._window = (first, last)
+        for reader in self._readers.values():
+            reader.narrow(first, last)
+        self._segments = [
+            known for known in self._segments if _meets(known.tsc_range, first, last)
+        ]
+
+    def narrow_time(
+        self, since: Nanoseconds | None = None, until: Nanoseconds | None = None
+    ) -> None:
+        """From now on leave out segments that lie wholly outside this range of wall-clock
+        times. Those whose times are unknown stay."""
+        early = None if since is None else Nanoseconds(since - _CLOCK_SLACK)
+        late = None if until is None else Nanoseconds(until + _CLOCK_SLACK)
+        self._segments = [
+            known for known in self._segments if _meets(known.wall_range, early, late)
+        ]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every intact records block, segment by segment in file order. A chunk's payload is
+        valid until the next step; what is damaged is noted in `problems`. Raises StoreError."""
+        for known in self._segments:
+            yield from self._read(known, SegmentReader.chunks)
+
+    def chunks_of(self, cpu: CpuId) -> Iterator[Chunk]:
+        """The same of one CPU. Several iterators may be open at once."""
+        for known in self._segments:
+            if cpu in known.cpus:
+                yield from self._read(known, lambda reader: reader.chunks_of(cpu))
+
+    def losses(self) -> Sequence[Loss]:
+        """Losses stated beside the records, in file order."""
+        found: list[Loss] = []
+        for known in self._segments:
+            found += self._read(known, lambda reader: iter(reader.losses()))
+        return found
+
+    def new_chunks(self) -> Iterator[Chunk]:
+        """What was added to the store since it was opened or since the last call, across
+        rotations; ends when there is no more yet. `chunks` and this overlap in nothing."""
+        return self._following().chunks()
+
+    def new_losses(self) -> Sequence[Loss]:
+        """Losses stated in what `new_chunks` passed since the last call."""
+        return self._following().losses()
+
+    def _following(self) -> Follower:
+        if self._follower is None:
+            sequence, offset = self._end
+            self._follower = Follower(
+                self._directory, self._noted, sequence=sequence, offset=offset
+            )
+        return self._follower
+
+    def close(self) -> None:
+        """Idempotent."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+        if self._follower is not None:
+            self._follower.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(
+        self, known: _Known, read: Callable[[SegmentReader], Iterator[_T]]
+    ) -> Iterator[_T]:
+        reader = self._acquire(known.entry)
+        if reader is None:
+            return
+        try:
+            yield from read(reader)
+        finally:
+            self._release(known.entry)
+
+    def _acquire(self, entry: SegmentEntry) -> SegmentReader | None:
+        """The segment's reader, shared by those who read it now; None if it cannot be read."""
+        reader = self._readers.get(entry.sequence) or self._opened(entry)
+        if reader is not None:
+            self._readers[entry.sequence] = reader
+            self._users[entry.sequence] += 1
+        return reader
+
+    def _opened(self, entry: SegmentEntry) -> SegmentReader | None:
+        try:
+            reader = open_entry(entry, lambda path: SegmentReader(path, problems=self._noted))
+        except FormatError as exc:
+            self._noted.add(str(entry.path), exc.offset or 0, exc.reason)
+            return None
+        if reader is None:
+            self._noted.add(str(entry.path), 0, "deleted before it could be read")
+        else:
+            reader.narrow(*self._window)
+        return reader
+
+    def _release(self, entry: SegmentEntry) -> None:
+        self._users[entry.sequence] -= 1
+        if not self._users[entry.sequence] and (reader := self._readers.pop(entry.sequence, None)):
+            reader.close()
+
+
+def _meets(
+    extent: tuple[int, int] | None, first: int | None, last: int | None
+) -> bool:
+    """Do the two ranges have a point in common, as far as known?"""
+    if extent is None:
+        return True
+    return (first is None or extent[1] >= first) and (last is None or extent[0] <= last)

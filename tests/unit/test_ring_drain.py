@@ -105,7 +105,7 @@ def test_what_waits_is_drained_however_full_the_ring_is(module, before, room, le
 def test_sizes_that_do_not_fit_the_views_are_refused(module, size, at, room):
     ring = MemoryRing(1)
     into = memoryview(bytearray(400)).cast("I")
-    with pytest.raises(ValueError, match="no ring of|no room for"):
+    with pytest.raises(ValueError, match=r"no ring of|no room for"):
         module.drain(ring.words, size, into, at, room, 0, RunstateTable(1))
 
 

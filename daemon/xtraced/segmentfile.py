@@ -157,11 +157,15 @@ class SegmentFile:
         """Write the seal, make everything durable, give the file its final name."""
         ended_at = self._clock.realtime()
         self.append_small(lambda: self.encoder.seal(reason, anchor, ended_at))
-        # A write that failed half way may have left bytes behind the end.
-        fsops.truncate(self._fd, self.size, path=self.path)
+        self.cut()
         fsops.fdatasync(self._fd, path=self.path)
         self.close()
         self.rename()
+
+    def cut(self) -> None:
+        """Take back what failed writes left behind the end: whole blocks may be among it,
+        and they are counted as lost."""
+        fsops.truncate(self._fd, self.size, path=self.path)
 
     def rename(self) -> None:
         """To the final name, durably."""

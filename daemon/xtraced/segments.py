@@ -279,8 +279,9 @@ class SegmentStore:
 
     def _leave_unsealed(self, segment: SegmentFile) -> None:
         """Its blocks can be read without a seal; only the name has to say that it is over."""
-        segment.close()
         try:
+            segment.cut()
+            segment.close()
             segment.rename()
         except StoreError as exc:
             log.error("segment_not_renamed", segment=str(segment.path), error=str(exc))

@@ -23,7 +23,7 @@ extensions = [
 setup(
     ext_modules=cythonize(
         extensions,
-        include_path=["daemon"],
+        include_path=[".", "daemon"],
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

@@ -16,7 +16,7 @@ import structlog
 from tracelib.errors import XtraceError
 from tracelib.store import fsops
 from tracelib.store.directory import SegmentEntry, list_segments
-from tracelib.store.reader import SegmentSummary, summarize
+from tracelib.store.segment import SegmentReader
 from tracelib.units import Nanoseconds
 
 log = structlog.get_logger("retention")
@@ -41,6 +41,26 @@ class Deleted:
     bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a segment says of itself; unknown times are None."""
+
+    records: int = 0
+    created_at: Nanoseconds | None = None
+    ended_at: Nanoseconds | None = None
+
+
+def summarize(path: Path) -> Summary:
+    """Read a segment's first and last block. Of one too damaged to say anything: nothing."""
+    try:
+        with SegmentReader(path) as segment:
+            records = sum(cpu.records for cpu in segment.totals.values())
+            created_at, ended_at = segment.span or (None, None)
+            return Summary(records, created_at, ended_at)
+    except XtraceError:
+        return Summary()
+
+
 class Retention:
     """The sealed segments of one store directory, oldest first, and the limits on them."""
 
@@ -56,7 +76,7 @@ class Retention:
             entry for entry in list_segments(directory) if entry.sealed
         )
         self.sealed_bytes = sum(entry.bytes for entry in self._entries)
-        self._oldest: tuple[SegmentEntry, SegmentSummary] | None = None
+        self._oldest: tuple[SegmentEntry, Summary] | None = None
 
     @property
     def segments(self) -> int:
@@ -118,13 +138,9 @@ class Retention:
             bytes=entry.bytes, first_time=summary.created_at, last_time=summary.ended_at,
         )
 
-    def _summary_of_oldest(self) -> SegmentSummary:
+    def _summary_of_oldest(self) -> Summary:
         """What it says of itself; read once. Zeros if it is too damaged to say anything."""
         entry = self._entries[0]
         if self._oldest is None or self._oldest[0] != entry:
-            try:
-                summary = summarize(entry.path)
-            except XtraceError:
-                summary = SegmentSummary(records=0, lost=0, created_at=None, ended_at=None)
-            self._oldest = entry, summary
+            self._oldest = entry, summarize(entry.path)
         return self._oldest[1]

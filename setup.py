@@ -15,20 +15,22 @@ COMPILED = {
     "xtraced.sources.sim.engine": "daemon/xtraced/sources/sim/engine.py",
 }
 
-extensions = [
-    Extension(name, [source], optional=True, extra_compile_args=["-O2"])
-    for name, source in COMPILED.items()
-]
-
-setup(
-    ext_modules=cythonize(
-        extensions,
-        include_path=[".", "daemon"],
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": False,
-            "wraparound": False,
-            "cdivision": True,
-        },
-    )
+extensions = cythonize(
+    [
+        Extension(name, [source], extra_compile_args=["-O2"])
+        for name, source in COMPILED.items()
+    ],
+    # "." too: an isolated build does not have the package on sys.path.
+    include_path=[".", "daemon"],
+    compiler_directives={
+        "language_level": 3,
+        "boundscheck": False,
+        "wraparound": False,
+        "cdivision": True,
+    },
 )
+for extension in extensions:
+    # Set here because cythonize() makes new Extensions and drops the option.
+    extension.optional = True
+
+setup(ext_modules=extensions)

@@ -79,11 +79,13 @@ class Writer:
         self._handed_over = 0
         self._given_back = 0
         self._abandoned = False
-        self._trio = trio.lowlevel.current_trio_token()
+        self._trio: trio.lowlevel.TrioToken | None = None
         # A daemon thread: a disk that is frozen for good must not keep the process alive.
         self._thread = threading.Thread(target=self._main, name="writer", daemon=True)
 
     def start(self) -> None:
+        """Begin to write; called in the trio thread."""
+        self._trio = trio.lowlevel.current_trio_token()
         self._thread.start()
 
     # Orders, from the trio side
@@ -175,6 +177,7 @@ class Writer:
             self._tell(lambda: ticket.resolve(result, error))
 
     def _tell(self, tell: Callable[[], None]) -> None:
+        assert self._trio is not None
         try:
             self._trio.run_sync_soon(tell)
         except trio.RunFinishedError:

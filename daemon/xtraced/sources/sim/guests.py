@@ -49,6 +49,10 @@ MEAN_EXIT_CYCLES = sum(row.weight * row.cycles for row in EXITS) // sum(
 )
 
 
+EXIT_BYTES = 60
+"""Of an exit, its handler and the entry after it, about."""
+
+
 def exit_reason(row: int, family: str) -> int:
     """The vendor's number for a row of EXITS."""
     return EXITS[row].vmx if family == "vmx" else EXITS[row].svm

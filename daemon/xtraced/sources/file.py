@@ -1,0 +1,24 @@
+"""An xentrace file, a segment or a store, replayed as if live.
+
+It is the simulated hypervisor with another workload: the records of the file go through
+real rings, which wait for the consumer instead of dropping anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xtraced.sources.sim.client import SimSource
+from xtraced.sources.sim.options import SimOptions
+
+
+def file_source(
+    path: Path, *, pages: int, rate: int = 0, truth: Path | None = None
+) -> SimSource:
+    """A source of this file's records, once, in its order; then it has finished.
+
+    `rate` is in bytes a second over all CPUs; 0 is as fast as they are taken. `truth` is
+    where the replaying process accounts for itself.
+    """
+    options = SimOptions(replay=path.absolute(), rate=rate, truth=truth)
+    return SimSource(options, pages=pages)

@@ -21,6 +21,16 @@ def contradictions(settings: Settings) -> Iterator[Contradiction]:
     yield from _simulation(settings.sim)
 
 
+def warnings(settings: Settings) -> Iterator[str]:
+    """What is allowed and may still surprise, a sentence each."""
+    for warning in settings.collect.events.warnings:
+        yield f"collect.events: {warning}"
+    if settings.collect.events.mask == 0:
+        yield "collect.events: the mask lets nothing through; nothing will be recorded"
+    if settings.source.kind.name == "xen" and settings.sim != SimSettings():
+        yield "sim: these settings do nothing while source.kind is xen"
+
+
 def sim_options(sim: SimSettings) -> SimOptions:
     """The [sim] section as the simulated hypervisor takes it; the names are the same."""
     return SimOptions(**{row.name: getattr(sim, row.name) for row in fields(sim)})

@@ -23,6 +23,7 @@ from tracelib.errors import (
 )
 from tracelib.ring import fastpath
 from xtraced import config
+from xtraced.checks import warnings
 from xtraced.config import Override
 from xtraced.describe import shown
 from xtraced.settings import TABLE, Settings
@@ -104,6 +105,7 @@ def summary(settings: Settings, path: Path | None) -> str:
     own = [key for key in TABLE if settings.get(key) != defaults.get(key)]
     lines = [f"{path or 'no configuration file'}: no problems"]
     lines += [f"  {key} = {shown(key, settings.get(key))}" for key in own]
+    lines += [f"warning: {warning}" for warning in warnings(settings)]
     lines.append(f"{len(TABLE) - len(own)} settings have their default values")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ def _section(
 ) -> Iterator[_Given]:
     place = f"{path}:{lines.get(section, 1)}"
     if section not in SECTIONS:
-        problems.append(f"{place}: {section}: {_unknown(section, SECTIONS, 'section')}")
+        problems.append(f"{place}: {section}: {_unknown(section, 'section')}")
     elif not isinstance(content, dict):
         problems.append(f"{place}: {section}: this is a section; write [{section}] above its keys")
     else:
@@ -137,7 +137,7 @@ def _syntax_problem(path: Path, message: str, document: str) -> str:
 def _parse(item: _Given) -> Any:
     row = TABLE.get(item.key)
     if row is None:
-        raise UsageError(_unknown(item.key, TABLE, "setting"))
+        raise UsageError(_unknown(item.key, "setting"))
     return row.parse(_as_text(item.value))
 
 
@@ -150,15 +150,18 @@ def _as_text(value: object) -> str:
             return str(value)
         case list():
             return ",".join(_as_text(item) for item in value)
-    raise UsageError(f"a {type(value).__name__} is not possible here")
+    what = "a table" if isinstance(value, dict) else "a date or time"
+    raise UsageError(f"{what} is not possible here")
 
 
-def _unknown(name: str, known: Iterable[str], what: str) -> str:
+def _unknown(key: str, what: str) -> str:
     """ "unknown setting; did you mean store.max_bytes?"."""
-    close = difflib.get_close_matches(name, known, n=1)
-    last = name.rpartition(".")[2]
-    if not close:  # The right key, perhaps, in the wrong section or in none.
-        close = [key for key in TABLE if key.rpartition(".")[2] == last]
+    known = SECTIONS if what == "section" else TABLE
+    # Not lower: a shared section alone would make two keys look alike.
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+    name = key.rpartition(".")[2]
+    if not close:  # The right name, perhaps, in the wrong section or in none.
+        close = [other for other in TABLE if other.rpartition(".")[2] == name]
     guess = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"unknown {what}{guess}"
 

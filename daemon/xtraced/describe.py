@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 
 from tracelib.cpulist import format_cpu_list
+from tracelib.masks import EventMask
 from xtraced.parsers import SourceKind
 from xtraced.settings import SECTIONS, TABLE, Setting
 
@@ -43,8 +44,8 @@ def shown(key: str, value: object) -> str:
             return "all" if key == "collect.cpus" else "(none)"
         case bool():
             return "true" if value else "false"
-        case int() if unit == "event mask":
-            return f"{value:#010x}"
+        case EventMask():
+            return f"{value.mask:#010x}"
         case int() if unit in _SCALES:
             return _scaled(value, _SCALES[unit])
         case frozenset() if unit == "CPU list":

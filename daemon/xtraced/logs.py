@@ -36,9 +36,12 @@ class Logs:
 
     def flush(self) -> None:
         """Say how much was folded since it was last said; at stop, or now and then."""
-        logger = structlog.get_logger()
-        for event, folded in self._limiter.take_folded():
-            logger.info("messages_folded", of=event, folded=folded)
+        for event, folded in self.take_folded().items():
+            structlog.get_logger().info("messages_folded", of=event, folded=folded)
+
+    def take_folded(self) -> dict[str, int]:
+        """How many messages of each event were folded and not told yet; they count as told."""
+        return self._limiter.take_folded()
 
     def _filter(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
         if _LEVELS.get(method, 50) < _LEVELS[self.level]:
@@ -107,15 +110,15 @@ class RateLimiter:
                 event["folded"], window.folded = window.folded, 0
         return event
 
-    def take_folded(self) -> list[tuple[str, int]]:
-        """Events and how many of each were folded and not told yet; told now."""
+    def take_folded(self) -> dict[str, int]:
+        """How many of each event were folded and not told yet; they count as told now."""
+        folded: dict[str, int] = {}
         with self._lock:
-            folded: dict[str, int] = {}
             for (event, _), window in self._windows.items():
                 if window.folded:
                     folded[event] = folded.get(event, 0) + window.folded
                     window.folded = 0
-        return list(folded.items())
+        return folded
 
     def _window(self, key: tuple[str, object]) -> _Window:
         now = self._clock.monotonic()

@@ -44,9 +44,11 @@ class Notifier:
         """A reload begins now, at `monotonic`; `ready` ends it."""
         return self._send("RELOADING=1", f"MONOTONIC_USEC={monotonic // 1000}")
 
-    def stopping(self, status: str) -> bool:
-        """The service is on its way out."""
-        return self._send("STOPPING=1", _status(status))
+    def stopping(self, status: str, *, within: Nanoseconds) -> bool:
+        """The service is on its way out and will be gone within that time, which may be more
+        than the unit's TimeoutStopSec."""
+        extend = f"EXTEND_TIMEOUT_USEC={within // 1000}"
+        return self._send("STOPPING=1", extend, _status(status))
 
     def watchdog(self) -> bool:
         """The drain loop makes progress."""

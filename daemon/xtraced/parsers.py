@@ -135,16 +135,6 @@ def cpu_list(value: str) -> frozenset[CpuId]:
     return cpus
 
 
-def event_mask(value: str) -> int:
-    """An event mask as Xen takes it."""
-    if value == "all":
-        return 0x0FFFFFFF
-    try:
-        return int(value, 0)
-    except ValueError:
-        raise UsageError(f"{value!r} is no event mask") from None
-
-
 def words(value: str) -> frozenset[str]:
     """Words with commas between them."""
     return frozenset(word for word in value.split(",") if word)

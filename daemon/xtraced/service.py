@@ -67,7 +67,7 @@ class Service:
         self._started_at = clock.realtime()
         self._started = clock.monotonic()
         self._phase = "starting"
-        self.wanted = Masks(settings.collect.events, settings.collect.cpus)
+        self.wanted = Masks(settings.collect.events.mask, settings.collect.cpus)
         self._in_force = self.wanted
         self._stop_scope: trio.CancelScope | None = None
         self._last_anchor = clock.monotonic()
@@ -143,7 +143,7 @@ class Service:
             return
         self._phase = "stopping"
         log.info("stopping", why=why)
-        self._notifier.stopping("draining the rings")
+        self._notifier.stopping("draining the rings", within=_time_to_stop(self.settings))
         self.collector.stop()
 
     async def _finish(self) -> bool:
@@ -313,7 +313,7 @@ class Service:
         self._rotation.limits = _rotation_limits(settings)
         self.collector.pace = _pace(settings, self._watchdog)
         if settings.collect != before.collect:
-            self.set_masks(settings.collect.events, settings.collect.cpus)
+            self.set_masks(settings.collect.events.mask, settings.collect.cpus)
         # A lowered limit acts now, not at the next segment.
         self._writer.housekeep(None)
 
@@ -382,3 +382,8 @@ def _pace(settings: Settings, watchdog: Nanoseconds | None) -> Pace:
     flush = settings.collect.flush_interval / NANO
     tick = 1.0 if watchdog is None else min(1.0, watchdog / NANO / 4)
     return Pace(flush_interval=flush, tick=tick)
+
+
+def _time_to_stop(settings: Settings) -> Nanoseconds:
+    """The time to drain, and some for sealing the segment afterwards."""
+    return Nanoseconds(settings.service.stop_timeout + 10 * NANO)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from tracelib.masks import EventMask, parse_event_mask
 from tracelib.units import CpuId, Nanoseconds
 from xtraced import parsers as p
 
@@ -121,10 +122,10 @@ class SimSettings:
 class CollectSettings:
     """What is traced, and how it is taken out of the rings."""
 
-    events: int = setting(
-        p.event_mask, "all", "event mask",
-        """What to trace: names of classes or events with commas between them, or a number
-        as Xen's masks have it; all, none.""",
+    events: EventMask = setting(
+        parse_event_mask, "all", "event mask",
+        """What to trace: names of classes and subclasses with commas between them
+        (sched,hvm.handler), or a number as Xen's masks have it; all, none.""",
         reloadable=True,
     )
     cpus: frozenset[CpuId] | None = setting(

@@ -17,6 +17,7 @@ from tracelib.segment.block import HEADER_BYTES, MAGIC, PAGE, BlockHeader, verif
 from tracelib.store.fsops import translated
 
 _RESYNC_BYTES = 256 * PAGE
+_ZEROS = "zeros where a block should be"
 
 
 class Buffer:
@@ -53,8 +54,9 @@ class Gap(NamedTuple):
     reason: str
 
     @property
-    def end(self) -> int:
-        return self.offset + self.bytes
+    def zeros(self) -> bool:
+        """Does it start with a page of zeros, as a file has that grew but was not written?"""
+        return self.reason == _ZEROS
 
 
 class BlockFile:
@@ -152,7 +154,7 @@ class BlockFile:
     def _zeros_or(self, reason: str, offset: int, buffer: Buffer) -> str:
         view = buffer.take(PAGE)
         got = self.read(offset, view)
-        return "zeros where a block should be" if not any(view[:got]) else reason
+        return _ZEROS if not any(view[:got]) else reason
 
     def _resync(
         self, offset: int, buffer: Buffer, *, payloads: bool

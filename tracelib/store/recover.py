@@ -1,0 +1,197 @@
+"""What a service that died left behind: unsealed segments, closed for good at the next start.
+
+Nothing here may keep a service from starting: whatever cannot be put right is reported
+and left as it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tracelib.chunks import ClockAnchor
+from tracelib.errors import DataError, StoreError, XtraceError
+from tracelib.segment import notes
+from tracelib.segment.block import PAGE, Kind
+from tracelib.segment.index import Tally
+from tracelib.segment.seal import Hole, Seal
+from tracelib.store import fsops
+from tracelib.store.blockfile import BlockFile, Found, Gap
+from tracelib.store.directory import SegmentEntry, list_segments
+from tracelib.store.segment import SegmentReader
+from tracelib.units import CpuId, Tsc
+
+REASON = "crash"
+SET_ASIDE_SUFFIX = ".damaged"
+
+
+class Outcome(enum.StrEnum):
+    """What became of a leftover."""
+
+    SEALED = "sealed"
+    """Its blocks are indexed and sealed, its name is a sealed one."""
+    REMOVED = "removed"
+    """It held neither records nor losses."""
+    SET_ASIDE = "set aside"
+    """Not one intact block in it: renamed, so that it is no segment any more."""
+    LEFT = "left"
+    """Not put right; `detail` says why. Whatever is intact in it can be read as it is."""
+
+
+class Recovered(NamedTuple):
+    """One leftover and what was done about it."""
+
+    path: str
+    """Its name now, or the last one it had."""
+    sequence: int
+    outcome: Outcome
+    records: int = 0
+    torn_bytes: int = 0
+    """Bytes without an intact block: kept in the file, skipped by readers."""
+    detail: str = ""
+
+
+def recover(directory: Path) -> list[Recovered]:
+    """Deal with every unsealed segment of a store that nobody writes to: the caller holds
+    its lock. Raises StoreError only if the directory cannot be listed."""
+    return [_recover_one(entry) for entry in list_segments(directory) if not entry.sealed]
+
+
+def _recover_one(entry: SegmentEntry) -> Recovered:
+    try:
+        return _close(entry)
+    except XtraceError as exc:
+        return Recovered(str(entry.path), entry.sequence, Outcome.LEFT, detail=str(exc))
+
+
+def _close(entry: SegmentEntry) -> Recovered:
+    found = _scan(entry.path)
+    torn_bytes = sum(hole.bytes for hole in found.holes)
+    if not found.worth_keeping:
+        return _put_away(entry, found, torn_bytes)
+    if not found.sealed:
+        _append_seal(entry.path, found)
+    fsops.rename_noreplace(entry.path, entry.sealed_path)
+    fsops.sync_directory(entry.path.parent)
+    records = sum(cpu.records for cpu in found.tally.cpus.values())
+    return Recovered(
+        str(entry.sealed_path), entry.sequence, Outcome.SEALED, records, torn_bytes
+    )
+
+
+def _put_away(entry: SegmentEntry, found: _Leftover, torn_bytes: int) -> Recovered:
+    """Out of the store's way: it has nothing to read."""
+    path, outcome = entry.path, Outcome.REMOVED
+    if found.garbage:
+        path, outcome = entry.sealed_path.with_suffix(SET_ASIDE_SUFFIX), Outcome.SET_ASIDE
+        fsops.rename_noreplace(entry.path, path)
+    else:
+        fsops.unlink(path)
+    fsops.sync_directory(path.parent)
+    return Recovered(str(path), entry.sequence, outcome, torn_bytes=torn_bytes)
+
+
+@dataclass(slots=True)
+class _Leftover:
+    """What a scan of a whole unsealed file found."""
+
+    tally: Tally = field(default_factory=Tally)
+    anchors: list[ClockAnchor] = field(default_factory=list)
+    holes: list[Hole] = field(default_factory=list)
+    worth_keeping: bool = False
+    """It has records, or states losses."""
+    garbage: bool = False
+    """It has bytes other than zeros and nothing else."""
+    sealed: bool = False
+    """The service died between seal and rename."""
+    next_sequence: int = 0
+    size: int = 0
+
+
+def _scan(path: Path) -> _Leftover:
+    """Read and check every block: what is indexed here will be believed later."""
+    found = _Leftover()
+    file = BlockFile(path)
+    try:
+        found.size = file.size
+        for item in file.walk(payloads=True):
+            if isinstance(item, Gap):
+                found.holes.append(Hole(item.offset, item.bytes))
+                found.garbage = not item.zeros
+            else:
+                _note(found, item)
+    finally:
+        file.close()
+    found.garbage = found.garbage and not found.next_sequence
+    return found
+
+
+def _note(found: _Leftover, block: Found) -> None:
+    header = block.header
+    found.next_sequence = header.sequence + 1
+    if header.kind == Kind.SEAL:
+        found.sealed = block.end == found.size
+        return
+    found.tally.add(block.offset, header)
+    found.worth_keeping |= header.kind in (Kind.RECORDS, Kind.LOSS)
+    if header.kind == Kind.ANCHOR:
+        try:
+            found.anchors.append(notes.decode_anchor(block.payload)[0])
+        except DataError:
+            # Its checksum is right, so a newer release wrote it in a way of its own.
+            return
+
+
+def _append_seal(path: Path, found: _Leftover) -> None:
+    offset = -(-found.size // PAGE) * PAGE
+    if found.holes and found.holes[-1].offset + found.holes[-1].bytes == found.size:
+        torn = found.holes.pop().offset
+        found.holes.append(Hole(torn, offset - torn))
+    seal = Seal(
+        reason=REASON,
+        ended_at=found.tally.drained_at,
+        cpus=found.tally.cpus,
+        anchors=found.anchors,
+        holes=found.holes,
+        index=found.tally.index,
+    )
+    fd = fsops.open_existing(path)
+    try:
+        fsops.write_all(fd, seal.build(offset, found.next_sequence), offset, path=path)
+        fsops.fdatasync(fd, path=path)
+    except StoreError:
+        fsops.truncate(fd, found.size, path=path)
+        raise
+    finally:
+        fsops.close(fd, path=path)
+
+
+class RingPosition(NamedTuple):
+    """Where the stored records of a CPU end."""
+
+    ring_id: int
+    ring_end: int
+    """The ring's consumer index after the last stored block."""
+    last_tsc: Tsc
+
+
+def ring_positions(directory: Path) -> dict[CpuId, RingPosition]:
+    """How far the store got with each CPU's ring, so that a successor can tell what its
+    predecessor took and never stored. Looks at newest segments first, and no further back
+    than until all CPUs with a ring are found. Raises StoreError."""
+    found: dict[CpuId, RingPosition] = {}
+    for entry in reversed(list_segments(directory)):
+        try:
+            with SegmentReader(entry.path) as segment:
+                rings = segment.metadata.ring_cpus if segment.metadata else ()
+                for cpu, totals in segment.totals.items():
+                    found.setdefault(
+                        cpu, RingPosition(totals.ring_id, totals.ring_end, totals.last_tsc)
+                    )
+        except DataError:
+            continue
+        if rings and found.keys() >= set(rings):
+            break
+    return found

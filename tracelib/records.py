@@ -65,7 +65,7 @@ def make_record(event: int, *extra: int, tsc: int | None = None) -> bytes:
 class LostRecords(NamedTuple):
     """What a TRC_LOST_RECORDS record says, in either of its two shapes."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is nothing that anybody needs here
     domain: int | None
     vcpu: int | None
     first_tsc: Tsc | None

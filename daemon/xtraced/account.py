@@ -12,6 +12,7 @@ from tracelib.status import CpuStatus
 from tracelib.units import Nanoseconds, Tsc
 from xtraced.sources import Ring
 
+NO_TSC = Tsc(0)
 LOST_RECORD_BYTES = 4 + 8 + 4 * 4
 BRIM = MAX_RECORD_BYTES + LOST_RECORD_BYTES + MAX_RECORD_BYTES
 """A ring with less room than this may have refused a record: Xen wants room for the record,
@@ -36,7 +37,7 @@ class RingAccount:
     """The consumer index as the last drain left it; any other value is someone else's."""
     brimful: bool = False
     """The last drain found (almost) no room: Xen may hold a count of losses it has not told."""
-    last_tsc: Tsc = Tsc(0)
+    last_tsc: Tsc = NO_TSC
     starved_since: Tsc | None = None
     starved_until: Tsc | None = None
     """The last time this ring had to wait for a free staging buffer."""

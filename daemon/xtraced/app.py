@@ -7,6 +7,7 @@ socket finds a service that collects.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -16,9 +17,11 @@ import trio
 from tracelib.errors import XtraceError
 from tracelib.store import fsops, recover
 from xtraced import logs
+from xtraced.checks import warnings
 from xtraced.clock import SystemClock
 from xtraced.commands import Commands
-from xtraced.control import Policy, bind_control_socket, serve
+from xtraced.control import Policy, serve
+from xtraced.controlsocket import bind_control_socket
 from xtraced.lock import hold_lock
 from xtraced.notify import Notifier, watchdog_interval
 from xtraced.segments import GROUP
@@ -36,9 +39,12 @@ def run(settings: Settings, reload: Reload | None = None) -> int:
     0 if all that was drained is stored, 1 if not. Raises XtraceError if it cannot start, or
     cannot go on; whatever it held is released by then.
     """
-    logs.configure(settings.log.level, settings.log.format)
+    output = logs.configure(settings.log.level, settings.log.format)
+    for warning in warnings(settings):
+        log.warning("setting", warning=warning)
     store = settings.store.directory
     with ExitStack() as held:
+        held.callback(output.flush)
         fsops.make_directory(store, group=fsops.find_group(GROUP))
         held.enter_context(hold_lock(store / ".lock", what=f"the store {store}"))
         for recovered in recover.recover(store):
@@ -83,13 +89,15 @@ async def _main(settings: Settings, source: Source, reload: Reload | None) -> bo
     with ExitStack() as held:
         notifier = Notifier.from_environment()
         held.callback(notifier.close)
-        listener = bind_control_socket(settings.control.socket, group=GROUP)
+        group = fsops.find_group(GROUP)
+        for_all = settings.control.status_for == "all"
+        listener = bind_control_socket(settings.control.socket, group=group, for_all=for_all)
         held.callback(listener.close)
         service = Service(
             settings, source, clock=SystemClock(), notifier=notifier,
             watchdog=watchdog_interval(), reload=reload,
         )
-        policy = Policy(status_for_all=settings.control.status_for == "all", group=GROUP)
+        policy = Policy(uid=os.geteuid(), group=group, status_for_all=for_all)
 
         def tasks(service: Service) -> Sequence[Callable[[], Awaitable[None]]]:
             commands = Commands(service)

@@ -14,7 +14,7 @@ import trio
 
 from tracelib.control.commands import DEFAULT_INTERVAL
 from tracelib.cpulist import parse_cpu_list
-from xtraced.control import Peer
+from xtraced.controlsocket import Peer
 from xtraced.service import NANO, Service
 
 Args = dict[str, Any]

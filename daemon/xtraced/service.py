@@ -40,6 +40,7 @@ STATUS_EVERY = 5.0
 """Seconds between two STATUS= lines for systemd."""
 
 Reload = Callable[[Settings], Reloaded]
+Tasks = Callable[["Service"], Sequence[Callable[[], Awaitable[None]]]]
 
 log = structlog.get_logger("service")
 
@@ -90,7 +91,7 @@ class Service:
 
     # From start to stop
 
-    async def run(self, serve: Callable[[Service], Sequence[Callable[[], Awaitable[None]]]]) -> bool:
+    async def run(self, serve: Tasks) -> bool:
         """Collect until `stop`. True if everything that was drained is stored.
 
         `serve` is called once the store is open and gives the tasks that only look on (the
@@ -259,7 +260,7 @@ class Service:
         self._phase = "collecting"
         log.info("resumed")
 
-    def set_masks(self, events: int | None, cpus: frozenset[CpuId] | None | str) -> MaskStatus:
+    def set_masks(self, events: int | None, cpus: frozenset[CpuId] | str | None) -> MaskStatus:
         """Trace something else from now on; a new segment says so in its metadata.
 
         `events` None and `cpus` "same" leave that mask as it is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import pytest
 import trio
@@ -96,7 +97,7 @@ async def test_an_event_takes_only_rings_that_have_something_worth_a_block(sourc
     assert bench.account(1).records == 10
 
 
-async def test_exactly_half_full_wakes_and_is_taken(source, autojump_clock):
+async def test_exactly_half_full_wakes_and_is_taken(source, autojump_clock):  # noqa: ARG001
     """R02 (c): a ring filled to half, and the event that says so."""
     bench = Bench(source, flush=3600)
     async with trio.open_nursery() as nursery:
@@ -246,7 +247,7 @@ async def test_ring_positions_join_up(source):
         bench.collector.drain("command")
     bench.collector.hand_off()
     headers = [header for buffer in bench.handed for _, header in buffer.blocks]
-    assert all(a.ring_end == b.ring_start for a, b in zip(headers, headers[1:], strict=False))
+    assert all(a.ring_end == b.ring_start for a, b in pairwise(headers))
     assert {header.ring_id for header in headers} == {1000}
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from tracelib.errors import SourceError
+from xtraced.checks import sim_options
 from xtraced.settings import Settings
 from xtraced.sources import Source
 
 
 def make_source(settings: Settings) -> Source:
-    """The source that the settings name, not opened yet. Raises SourceError, UsageError."""
+    """The source that the settings name, not opened yet. Raises SourceError."""
     kind = settings.source.kind
+    pages = settings.source.pages
     if kind.name == "sim":
         from xtraced.sources.sim.client import SimSource
 
-        return SimSource(_sim_options(settings), pages=settings.source.pages)
-    if kind.name == "file":
-        from xtraced.sources.file import FileSource
+        return SimSource(sim_options(settings.sim), pages=pages)
+    if kind.path is not None:
+        from xtraced.sources.file import file_source
 
-        assert kind.path is not None
-        return FileSource(kind.path, _sim_options(settings), pages=settings.source.pages)
+        return file_source(kind.path, pages=pages, truth=settings.sim.truth)
     raise SourceError(
         "this release cannot read a real Xen's rings yet",
         hint="try --source sim, or --source file:PATH",

@@ -1,0 +1,7 @@
+"""`python -m xtraced` is `xtraced`."""
+
+import sys
+
+from xtraced.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Benchmarks: medians and ratios, printed; nothing is asserted on time."""

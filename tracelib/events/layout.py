@@ -118,7 +118,7 @@ class EventType:
         """Every (domain, vCPU) that the record names, in its order; sched units count as
         vCPUs. One that stands for nobody (domain -1) is left out."""
         packed = _pack(extra)
-        pairs = ((dom.extract(packed), vcpu.extract(packed)) for dom, vcpu, _ in self._pairs())
+        pairs = ((dom.extract(packed), vcpu.extract(packed)) for dom, vcpu, _ in self.pairs())
         return tuple((dom, vcpu) for dom, vcpu in pairs if dom >= 0)
 
     def domains(self, extra: tuple[int, ...]) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ class EventType:
     def text(self, extra: tuple[int, ...]) -> str:
         """The fields for people: "vcpu=d7v0 old=running new=blocked"."""
         values = self.decode(extra)
-        pairs = {field.name: pair for pair in self._pairs() for field in pair[:2]}
+        pairs = {field.name: pair for pair in self.pairs() for field in pair[:2]}
         parts: dict[str, str] = {}
         for field in self.fields:
             if field.name in pairs:
@@ -144,7 +144,7 @@ class EventType:
         parts |= {name: hex(value) for name, value in values.items() if name not in known}
         return " ".join(f"{name}={text}" for name, text in parts.items())
 
-    def _pairs(self) -> list[tuple[Field, Field, str]]:
+    def pairs(self) -> list[tuple[Field, Field, str]]:
         """Domain and vCPU fields that belong together, by their common prefix."""
         by_name = {field.name: field for field in self.fields}
         pairs = []

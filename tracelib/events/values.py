@@ -27,6 +27,10 @@ def nanoseconds(value: int) -> str:
     return f"{sign}{abs(value) // 1000}.{abs(value) % 1000:03}us"
 
 
+def _vector(vector: int) -> str:
+    return (names.VECTORS[vector] if vector < len(names.VECTORS) else None) or hex(vector)
+
+
 def _slice(value: int) -> str:
     """-1 for the idle vCPU, which runs until somebody else wants to."""
     return "none" if value == -1 else nanoseconds(value)
@@ -70,9 +74,7 @@ KINDS: MappingProxyType[str, Callable[[int], str]] = MappingProxyType({
     "runstate": lambda value: names.name_of(names.RUNSTATES, value),
     "hypercall": lambda value: names.name_of(names.HYPERCALLS, value),
     "trap": lambda value: names.name_of(names.TRAPS, value),
-    "vector": lambda value: (
-        names.name_of(names.VECTORS, value) if names.VECTORS[value & 0xFF] else hex(value)
-    ),
+    "vector": _vector,
     "source": lambda value: names.name_of(names.INTERRUPT_SOURCES, value),
     "shutdown": lambda value: names.name_of(names.SHUTDOWN_REASONS, value),
     "shadow": _shadow_flags,

@@ -22,6 +22,7 @@ from tracelib.errors import (
     XtraceError,
 )
 from tracelib.ring import fastpath
+from tracelib.version import VERSION
 from xtraced import config
 from xtraced.checks import warnings
 from xtraced.config import Override
@@ -128,10 +129,8 @@ def _main(arguments: argparse.Namespace) -> int:
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
     how = "compiled" if fastpath.COMPILED else "not compiled: plain Python, slower"
-    return f"xtraced {version('xtraced')} (fast path {how})"
+    return f"xtraced {VERSION} (fast path {how})"
 
 
 def _assignment(text: str) -> Override:

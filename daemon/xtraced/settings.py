@@ -67,7 +67,10 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimSettings:
-    """The simulated hypervisor (source.kind = "sim"); each is a field of SimOptions."""
+    """The simulated hypervisor, for source.kind = "sim".
+
+    The names are those of SimOptions' fields.
+    """
 
     cpus: int = setting(p.number(1, 4096), "4", "CPUs", "How many CPUs it has.")
     offline: frozenset[CpuId] = setting(

@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 COMPILED = {
     "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
     "tracelib.ring.producer": "tracelib/ring/producer.py",
+    "tracelib.segment.order": "tracelib/segment/order.py",
     "tracelib.xentrace.walk": "tracelib/xentrace/walk.py",
     "xtraced.sources.sim.engine": "daemon/xtraced/sources/sim/engine.py",
 }

@@ -122,10 +122,11 @@ class RingProducer:
         return True
 
     def replay(self, words: memoryview, start: int, end: int) -> int:
-        """Trace the records of `words[start:end]` (format "I"), whole ones, verbatim.
+        """Trace the whole records of `words[start:end]` (format "I") verbatim.
 
-        Stops before the first one that does not fit, so that nothing is dropped; returns
-        where. Wrap fillers are skipped: this ring makes its own. Not while `lost` is set.
+        Stops before the first one that has no room in the ring, so that nothing is dropped,
+        or that `end` cuts; returns where. Wrap fillers are skipped: this ring makes its own.
+        Not while `lost` is set.
         """
         at = start
         while at < end and self.host.enabled:
@@ -133,7 +134,7 @@ class RingProducer:
             record = 4 + ((header >> 26) & _EXTRA_BYTES) + ((header >> 28) & 8)
             count = record >> 2
             if at + count > end:
-                return end
+                return at
             if (header & records.EVENT_MASK) != records.WRAP_BUFFER and self._wanted(header):
                 if not self._make_room(record, 0):
                     return at

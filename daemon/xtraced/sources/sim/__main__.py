@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 import uuid
@@ -22,29 +23,61 @@ def main(words: list[str]) -> int:
     """Serve until told to stop; 0, or 1 with the reason on stderr, or 2 for a bad option."""
     try:
         chosen, process = options.parse_argv(words)
-        if chosen.socket is None and process.connection is None:
+        connection = None
+        if process.connection is not None:
+            connection = socket.socket(fileno=process.connection)
+        elif chosen.socket is None:
             options.argparse_parser().error("--socket is required")
-        serve(chosen, keep=process.keep, connection=process.connection)
+        return run(chosen, connection, keep=process.keep)
     except XtraceError as error:
         print(f"xtraced.sources.sim: {error}", file=sys.stderr)
         return 1
+
+
+def run(chosen: SimOptions, connection: socket.socket | None, *, keep: bool) -> int:
+    """Be the hypervisor until told to stop. What keeps it from starting is told to whoever
+    started it, or raised if nobody did."""
+    try:
+        server = build(chosen, keep=keep)
+    except XtraceError as error:
+        if connection is None:
+            raise
+        connection.recv(abi.PACKET_BYTES)
+        connection.send(abi.HEADER.pack(0, errno.EINVAL, 0) + str(error).encode())
+        return 1
+    if connection is not None:
+        server.add(connection)
+    serve(server, chosen.socket)
     return 0
 
 
-def serve(chosen: SimOptions, *, keep: bool, connection: int | None) -> None:
-    """Be the hypervisor. Raises StoreError if the truth cannot be written."""
-    hypervisor = Hypervisor(chosen.online(), chosen.cpus)
-    workload = GuestWorkload(chosen, hypervisor, now_ns())
-    server = Server(chosen, hypervisor, workload, _physinfo(chosen), keep=keep)
-    if connection is not None:
-        server.add(socket.socket(fileno=connection))
-    if chosen.socket is not None:
-        server.listen(_listener(chosen.socket))
+def build(chosen: SimOptions, *, keep: bool) -> Server:
+    """The hypervisor, with guests or a file. Raises StoreError or FormatError for a file
+    that cannot be read."""
+    if chosen.replay is None:
+        hypervisor = Hypervisor(chosen.online(), chosen.cpus)
+        guests = GuestWorkload(chosen, hypervisor, now_ns())
+        return Server(chosen, hypervisor, guests, _physinfo(chosen), keep=keep)
+    # Here, since only a replay needs what reads files.
+    from xtraced.sources.sim.replay import ReplayWorkload, open_replay
+
+    reader, physinfo, cpus = open_replay(chosen.replay)
+    hypervisor = Hypervisor([int(cpu) for cpu in cpus], physinfo.max_cpu_id + 1)
+    replay = ReplayWorkload(reader, chosen.rate, hypervisor)
+    physinfo = physinfo._replace(boot_id=str(uuid.uuid4()))
+    return Server(chosen, hypervisor, replay, physinfo, keep=keep)
+
+
+def serve(server: Server, path: Path | None) -> None:
+    """Be the hypervisor, listening at `path`. Raises StoreError if the truth cannot be
+    written."""
+    if path is not None:
+        server.listen(_listener(path))
     try:
         server.run()
     finally:
-        if chosen.socket is not None:
-            chosen.socket.unlink(missing_ok=True)
+        if path is not None:
+            path.unlink(missing_ok=True)
 
 
 def _listener(path: Path) -> socket.socket:

@@ -7,7 +7,8 @@ plain structs.
     request   u32 op, u32 zero, u64 value, then for SET_CPU_MASK the bitmap: bit n of byte
               n / 8 is CPU n; no bytes at all mean every CPU
     reply     u32 op, u32 error (an errno of Linux; 0 is success), u64 value, then what the
-              table says, only if error is 0; a descriptor travels as SCM_RIGHTS
+              table says; after an error, perhaps a sentence for people instead. A
+              descriptor travels as SCM_RIGHTS
 
     op             request's value      reply
     PHYSINFO       -                    struct physinfo

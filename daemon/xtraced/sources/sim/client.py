@@ -98,7 +98,8 @@ class Connection:
             raise SourceError(f"{op.name.lower()}: {self._name} has gone", errno=errno.EPIPE)
         _, error, value = abi.HEADER.unpack_from(packet)
         if error:
-            raise SourceError(f"{op.name.lower()}: {os.strerror(error)}", errno=error)
+            reason = packet[abi.HEADER.size :].decode()
+            raise SourceError(reason or f"{op.name.lower()}: {os.strerror(error)}", errno=error)
         return Reply(value, packet[abi.HEADER.size :], fds)
 
     def close(self) -> None:

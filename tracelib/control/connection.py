@@ -159,6 +159,10 @@ class Connection:
             self._meet(message)
         return message
 
+    def may_say(self, message: Message) -> bool:
+        """Whether the state lets this side say such a message now."""
+        return (self.state, self.role, type(message)) in _TABLE
+
     def send(self, message: Message) -> bytes:
         """The frame for a message of ours; the message counts as said.
 

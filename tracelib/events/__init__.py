@@ -3,6 +3,7 @@
     layout      how a row of the table is written, and how it decodes a record
     gen sched schedulers mem hvm emul pv shadow hw      the rows, by trace class
     catalogue   all rows joined, and the look-ups
+    classes     trace classes by name, and what a mask lets through
     filter      which events somebody asked for
     names exits values      what the numbers in the fields stand for
 

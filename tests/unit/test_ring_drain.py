@@ -1,6 +1,7 @@
 """drain(), in both its forms: index pairs, rooms, wraps, corrupt chains, order of access."""
 
 import struct
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support.uncompiled import load_uncompiled
 from tracelib.records import make_record, record_bytes
 from tracelib.ring import fastpath, shared
 from tracelib.ring.results import BAD_INDEXES, DRAINED, EMPTY, NO_ROOM
-from tracelib.ring.runstates import RunstateTable
+from tracelib.ring.runstates import RunstateSnapshot, RunstateTable
 
 X = 4088
 
@@ -100,8 +101,9 @@ def test_what_waits_is_drained_however_full_the_ring_is(module, before, room, le
 
 @pytest.mark.parametrize(
     ("size", "at", "room"),
-    [(0, 0, 1), (-4, 0, 1), (6, 0, 1), (4092, 0, 1), (X, -1, 1), (X, 0, -1), (X, 90, 11)],
-)
+    [(0, 0, 1), (-4, 0, 1), (6, 0, 1), (4092, 0, 1), (X, -1, 1), (X, 0, -1), (X, 90, 11),
+     (X, 101, 0), (X, 1, sys.maxsize)],
+)  # fmt: skip
 def test_sizes_that_do_not_fit_the_views_are_refused(module, size, at, room):
     ring = MemoryRing(1)
     into = memoryview(bytearray(400)).cast("I")
@@ -305,6 +307,17 @@ def test_break_in_the_first_word_gives_an_empty_payload(module):
     result, payload = Consumer(ring, module).drain()
     assert (result.status, result.payload_bytes, result.corrupt_bytes) == (DRAINED, 0, 64)
     assert payload == b""
+
+
+def test_who_runs_is_unknown_behind_a_break(module):
+    """Up to the break d0v1 ran; what was skipped may have said otherwise."""
+    ring = filled_ring(make_record(0x21101, 1, tsc=5))
+    consumer = Consumer(ring, module)
+    consumer.drain()
+    assert consumer.runstates.snapshot().cpus == {1: (0, 1)}
+    ring.write(make_record(0x801001) + bytes(4))
+    consumer.drain()
+    assert consumer.runstates.snapshot() == RunstateSnapshot({}, (), 0)
 
 
 def test_record_cut_by_room_is_not_corrupt(module):

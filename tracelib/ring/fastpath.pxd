@@ -18,8 +18,8 @@ cdef class Tally:
     cdef uint64 records, wraps, lost_marks, malformed_lost
     cdef uint64 lost, lost_first_tsc, lost_last_tsc, first_tsc, last_tsc
 
-@cython.locals(source=mutable_words, target=mutable_words, cons=uint32, prod=uint32,
-               taken=Py_ssize_t, payload=Py_ssize_t, tally=Tally)
+@cython.locals(source=mutable_words, target=mutable_words, table=mutable_words, cons=uint32,
+               prod=uint32, taken=Py_ssize_t, payload=Py_ssize_t, tally=Tally)
 cpdef drain(uint32[::1] ring, Py_ssize_t size, uint32[::1] into, Py_ssize_t at,
             Py_ssize_t room, uint32 cpu, runstates)
 
@@ -62,7 +62,7 @@ cdef void _note_removal(const_words data, Py_ssize_t at, uint64 tsc, mutable_wor
 cdef void _start(mutable_words table, uint32 cpu, uint32 vcpu, uint64 tsc) noexcept
 
 @cython.locals(vcpu=uint32, slot=Py_ssize_t)
-cdef void _displace(mutable_words table, uint32 cpu, uint64 tsc) noexcept
+cdef void _displace(mutable_words table, uint32 cpu) noexcept
 
 @cython.locals(slot=Py_ssize_t)
 cdef void _set_state(mutable_words table, uint32 vcpu, uint32 state, uint32 place,

@@ -65,10 +65,11 @@ def drain(
     """
     if size <= 0 or size % 4 or HEADER_BYTES + size > 4 * len(ring):
         raise ValueError(f"no ring of {size} data bytes in {4 * len(ring)} bytes")
-    if at < 0 or room < 0 or at + room > len(into):
+    if not 0 <= at <= len(into) or not 0 <= room <= len(into) - at:
         raise ValueError(f"no room for {room} words at {at} of {len(into)}")
     source = shared.address(ring)
     target = shared.address(into)
+    table = shared.address(runstates.words)
     cons = shared.load(source, CONS_WORD)
     prod = shared.load(source, PROD_WORD)
     shared.read_barrier()
@@ -80,10 +81,13 @@ def drain(
 
     taken = min(waiting // 4, room)
     _copy_span(target, at, source, size // 4, cons % size // 4, taken)
-    tally = _walk(target, at, at + taken, cpu, shared.address(runstates.words))
+    tally = _walk(target, at, at + taken, cpu, table)
     payload = 4 * (tally.stop - at)
     if tally.broken or (payload < waiting and 4 * taken == waiting):
         new_cons = prod
+        if cpu < table[runstate_words.CPUS]:
+            # What was skipped may have said that somebody else runs here now.
+            _displace(table, cpu)
     elif payload == 0:
         return Drain(NO_ROOM, cons, prod, cons)
     else:
@@ -245,7 +249,7 @@ def _note_lost(tally: Tally, data: memoryview, at: int, cpu: int, table: memoryv
         tally.malformed_lost += 1
     if cpu < table[runstate_words.CPUS]:
         # What happened on this CPU meanwhile is unknown; the record says who runs now.
-        _displace(table, cpu, tsc)
+        _displace(table, cpu)
         if current != runstate_words.NOBODY:
             _start(table, cpu, current, tsc)
 
@@ -264,7 +268,7 @@ def _note_runstate(data: memoryview, at: int, tsc: int, cpu: int, table: memoryv
         return
     if event == runstate_words.CONTINUE_RUNNING:
         if current != vcpu:
-            _displace(table, cpu, tsc)
+            _displace(table, cpu)
             _start(table, cpu, vcpu, tsc)
         return
     state = (event >> 4) & 0xF
@@ -272,7 +276,7 @@ def _note_runstate(data: memoryview, at: int, tsc: int, cpu: int, table: memoryv
         return
     if state == runstate_words.RUNNING:
         if current != vcpu:
-            _displace(table, cpu, tsc)
+            _displace(table, cpu)
         _start(table, cpu, vcpu, tsc)
     elif state <= runstate_words.OFFLINE:
         if current == vcpu:
@@ -286,7 +290,7 @@ def _start(table: memoryview, cpu: int, vcpu: int, tsc: int) -> None:
     _set_state(table, vcpu, runstate_words.RUNNING, cpu, tsc)
 
 
-def _displace(table: memoryview, cpu: int, tsc: int) -> None:
+def _displace(table: memoryview, cpu: int) -> None:
     """Whoever was thought to run on this CPU left it unseen."""
     vcpu = table[runstate_words.FIRST_CPU + cpu]
     if vcpu == runstate_words.NOBODY:
@@ -298,7 +302,7 @@ def _displace(table: memoryview, cpu: int, tsc: int) -> None:
         and table[slot + runstate_words.STATE] == runstate_words.RUNNING
         and table[slot + runstate_words.PLACE] == cpu
     ):
-        _set_state(table, vcpu, runstate_words.UNKNOWN, cpu, tsc)
+        table[slot + runstate_words.STATE] = runstate_words.UNKNOWN
 
 
 def _set_state(table: memoryview, vcpu: int, state: int, place: int, tsc: int) -> None:

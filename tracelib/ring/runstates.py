@@ -46,7 +46,7 @@ class RunstateTable:
     """Room for `max_cpus` CPUs (highest possible number plus one) and `capacity` vCPUs.
 
     Memory is fixed: 20 bytes for each of 2-4 slots a vCPU. A vCPU that finds no room is
-    counted, not an error.
+    counted, not an error; what a CPU beyond `max_cpus` says is not noted.
     """
 
     def __init__(self, max_cpus: int, capacity: int = 8192) -> None:

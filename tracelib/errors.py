@@ -11,6 +11,7 @@
         ├── StoreError          the file system refused
         ├── SourceError         the hypervisor, its libraries or its rings refused
         ├── LockedError         somebody else already does this
+        ├── OutputError         standard output does not take what we print
         └── ServiceError        the service cannot be asked, or refused a request
             ├── NotRunningError     nobody listens on the socket
             └── RefusedError        the service answered: no
@@ -92,6 +93,10 @@ class SourceError(WorldError):
 
 class LockedError(WorldError):
     """Somebody else holds what only one may hold; the message names the holder's pid."""
+
+
+class OutputError(WorldError):
+    """Standard output is closed, full or failing. (A reader that left is BrokenPipeError.)"""
 
 
 class ServiceError(WorldError):

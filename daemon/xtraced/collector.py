@@ -85,14 +85,31 @@ class Collector:
     async def run(self) -> None:
         """Drain until `stop` is called or the source has nothing more to give."""
         while not self._stopping:
-            why = await self._wait_for_work()
+            now = trio.current_time()
             self.last_turn = self._clock.monotonic()
-            if why is not None:
-                self.drain(why)
-            if why == "timer":
+            if now >= self._next_flush:
+                self._next_flush = now + self.pace.flush_interval
+                self.drain("timer")
                 self.hand_off()
                 if self._source.finished():
                     return
+            await self._drain_on_events(min(self._next_flush, now + self.pace.tick))
+
+    async def _drain_on_events(self, deadline: float) -> None:
+        """Drain at each event until the deadline, or until `wake` is called.
+
+        One cancel scope for many events: at thousands of events a second, making one for
+        each would cost more than the drains.
+        """
+        with trio.CancelScope(deadline=deadline) as self._waiting:
+            while not self._stopping:
+                if self._stalled_since is not None:
+                    await self._buffer_came.wait()
+                else:
+                    await trio.lowlevel.wait_readable(self._source.notifier)
+                    if not self._source.acknowledge():
+                        continue
+                self.drain("event")
 
     def stop(self) -> None:
         """Have `run` return soon. The rings are left as they are."""
@@ -103,23 +120,6 @@ class Collector:
         """End the loop's present wait."""
         if self._waiting is not None:
             self._waiting.cancel()
-
-    async def _wait_for_work(self) -> str | None:
-        """Sleep until an event, the flush timer or a tick; None if there is nothing to drain."""
-        now = trio.current_time()
-        if now >= self._next_flush:
-            self._next_flush = now + self.pace.flush_interval
-            return "timer"
-        with trio.CancelScope(deadline=min(self._next_flush, now + self.pace.tick)) as scope:
-            self._waiting = scope
-            if self._stalled_since is not None:
-                await self._buffer_came.wait()
-                return "event"
-            await trio.lowlevel.wait_readable(self._source.notifier)
-        self._waiting = None
-        if self._source.acknowledge():
-            return "event"
-        return None
 
     # Draining
 

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tracelib.losses import Loss
-from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader, padded_bytes
+from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader
 
 
 @dataclass(slots=True)
@@ -39,10 +39,10 @@ class StagingBuffer:
         return self.used + HEADER_BYTES
 
     def add(self, header: BlockHeader) -> None:
-        """Take the payload that was just put at `payload_at` as a block."""
-        size = padded_bytes(header.payload_bytes)
-        self.blocks.append((self.used, header._replace(block_bytes=size)))
-        self.used += size
+        """Take the payload that was just put at `payload_at` as a block; the header has the
+        block's whole length."""
+        self.blocks.append((self.used, header))
+        self.used += header.block_bytes
 
     def clear(self) -> None:
         self.used = 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracelib.chunks import Chunk
+from tracelib.chunks import Chunk, TraceReader
 from tracelib.columns import I64, MAX_EXTRA, NOBODY_KNOWN, U8, U32, U64, Columns, Flag, Mask
 from tracelib.records import (
     CPU_CHANGE,
@@ -22,7 +22,7 @@ from tracelib.records import (
     WRAP_BUFFER,
 )
 from tracelib.ring.fastpath import record_offsets
-from tracelib.units import CpuId
+from tracelib.units import CpuId, Tsc
 
 BATCH_BYTES = 256 << 10
 """About so much payload is decoded at once; a longer chunk is decoded whole."""
@@ -211,6 +211,18 @@ def decode_unmerged(
     for decoder in decoders.values():
         if (rest := decoder.flush()) is not None:
             yield rest
+
+
+def first_tsc(reader: TraceReader) -> Tsc | None:
+    """The earliest of the CPUs' first time stamps; None if no record has one."""
+    firsts = []
+    for cpu in reader.cpus():
+        for batch in CpuDecoder(cpu).batches(reader.chunks_of(cpu), size=1):
+            timed = batch.tsc[(batch.flags & Flag.TIMED) != 0]
+            if len(timed):
+                firsts.append(int(timed[0]))
+                break
+    return Tsc(min(firsts)) if firsts else None
 
 
 def _place(held: list[tuple[Chunk, int]], at: int) -> tuple[str, int]:

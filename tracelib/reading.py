@@ -1,0 +1,56 @@
+"""One door to every kind of trace: `tracelib.open`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tracelib.chunks import TraceReader
+from tracelib.segment.block import MAGIC, PAGE
+from tracelib.store.fsops import translated
+from tracelib.store.names import parse_name
+from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.xentrace.reader import XentraceReader
+from tracelib.xentrace.spool import spool
+
+STANDARD_INPUT = "-"
+
+_LOOK_PAGES = 16
+
+
+def open(path: str | os.PathLike[str]) -> TraceReader:
+    """Open a store directory, a segment, an xentrace file or pipe, or "-" (standard input).
+
+    Decided by what is there, not by the name, except that a file named like a segment is
+    one, however damaged. Raises StoreError if it cannot be read, FormatError if it is
+    nothing we know. The caller closes the reader.
+    """
+    name = os.fspath(path)
+    if name == STANDARD_INPUT:
+        return XentraceReader(spool(os.dup(sys.stdin.fileno()), name), name)
+    place = Path(name)
+    if place.is_dir():
+        return StoreReader(place)
+    with translated("open", place):
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not place.is_file():
+            descriptor = spool(descriptor, name)
+        elif parse_name(place.name) is not None or _has_blocks(descriptor):
+            os.close(descriptor)
+            descriptor = -1
+            return SegmentReader(place)
+        reader = XentraceReader(descriptor, name)
+        descriptor = -1
+        return reader
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _has_blocks(descriptor: int) -> bool:
+    """Whether one of the first pages starts a block: its first one may be damaged."""
+    return any(
+        os.pread(descriptor, len(MAGIC), page * PAGE) == MAGIC for page in range(_LOOK_PAGES)
+    )

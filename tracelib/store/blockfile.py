@@ -39,7 +39,8 @@ class Found(NamedTuple):
     offset: int
     header: BlockHeader
     payload: memoryview
-    """Valid until the next step; empty if only headers were asked for."""
+    padding: memoryview
+    """Both valid until the next step, and empty if only headers were asked for."""
 
     @property
     def end(self) -> int:
@@ -107,8 +108,8 @@ class BlockFile:
             )
         return header
 
-    def block(self, offset: int, size: int, buffer: Buffer) -> tuple[BlockHeader, memoryview]:
-        """Header and payload of the block of `size` bytes at `offset`, both checked.
+    def block(self, offset: int, size: int, buffer: Buffer) -> Found:
+        """The block of `size` bytes at `offset`, header and payload checked.
 
         Raises DamageError, FormatError, StoreError.
         """
@@ -119,7 +120,7 @@ class BlockFile:
         if end > got:
             raise DamageError(f"block cut: {got} of {header.block_bytes} bytes in the file")
         verify_payload(view, header)
-        return header, view[HEADER_BYTES:end]
+        return Found(offset, header, view[HEADER_BYTES:end], view[end : header.block_bytes])
 
     def walk(self, start: int = 0, *, payloads: bool) -> Iterator[Found | Gap]:
         """Every intact block from `start` to the end of the file, and what lies between.
@@ -146,8 +147,8 @@ class BlockFile:
         try:
             header = self.header(offset, buffer)
             if not payloads:
-                return Found(offset, header, buffer.take(0))
-            return Found(offset, *self.block(offset, header.block_bytes, buffer))
+                return Found(offset, header, buffer.take(0), buffer.take(0))
+            return self.block(offset, header.block_bytes, buffer)
         except DataError as exc:
             return self._zeros_or(exc.reason, offset, buffer)
 

@@ -93,7 +93,7 @@ class Follower:
                 torn = None
             self._offset = item.end
             if item.header.kind == Kind.RECORDS:
-                yield make_chunk(file.name, item.offset, item.header, item.payload)
+                yield make_chunk(file.name, item)
             else:
                 self._take_note(file, item)
 

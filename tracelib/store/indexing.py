@@ -49,8 +49,7 @@ def _read_seal(file: BlockFile, problems: ProblemList) -> Seal | None:
     if place is None:
         return None
     try:
-        _, payload = file.block(place.offset, place.block_bytes, Buffer())
-        return Seal.decode(payload)
+        return Seal.decode(file.block(place.offset, place.block_bytes, Buffer()).payload)
     except DataError as exc:
         problems.add(file.name, place.offset, f"seal damaged: {exc.reason}")
         return None

@@ -17,11 +17,11 @@ from tracelib.errors import DataError, FormatError
 from tracelib.losses import Loss
 from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.segment import notes
-from tracelib.segment.block import HEADER_BYTES, MAGIC, BlockHeader, Flag, Kind
+from tracelib.segment.block import HEADER_BYTES, MAGIC, Flag, Kind
 from tracelib.segment.index import CpuTotals, Index, IndexEntry, tsc_range
 from tracelib.segment.metadata import Metadata
 from tracelib.segment.seal import Seal
-from tracelib.store.blockfile import BlockFile, Buffer
+from tracelib.store.blockfile import BlockFile, Buffer, Found
 from tracelib.store.indexing import Blocks, find_blocks
 from tracelib.store.names import parse_name
 from tracelib.store.problems import ProblemList
@@ -57,6 +57,11 @@ class SegmentReader:
     # What it says of itself
 
     @property
+    def file(self) -> BlockFile:
+        """For those who want every byte; closed with the reader."""
+        return self._file
+
+    @property
     def seal(self) -> Seal | None:
         """None if there is no intact seal: the segment is still written, or damaged."""
         return self._blocks.seal
@@ -78,10 +83,10 @@ class SegmentReader:
         buffer = Buffer()
         try:
             size = self._file.header(0, buffer).block_bytes
-            header, payload = self._file.block(0, size, buffer)
-            if header.kind == Kind.METADATA:
-                return Metadata.decode(payload)
-            reason = f"the first block is of kind {header.kind}"
+            block = self._file.block(0, size, buffer)
+            if block.header.kind == Kind.METADATA:
+                return Metadata.decode(block.payload)
+            reason = f"the first block is of kind {block.header.kind}"
         except FormatError as exc:
             raise FormatError(exc.reason, file=self._file.name, offset=0, hint=exc.hint) from exc
         except DataError as exc:
@@ -198,14 +203,14 @@ class SegmentReader:
             if self._outside(entry):
                 continue
             block = self._intact(entry, buffer)
-            if block is not None and block[0].kind == Kind.RECORDS:
-                yield make_chunk(self._file.name, entry.offset, *block)
+            if block is not None and block.header.kind == Kind.RECORDS:
+                yield make_chunk(self._file.name, block)
 
     def _outside(self, entry: IndexEntry) -> bool:
         first, last = self._window
         return bool(entry.last_tsc) and (entry.last_tsc < first or entry.first_tsc > last)
 
-    def _intact(self, entry: IndexEntry, buffer: Buffer) -> tuple[BlockHeader, memoryview] | None:
+    def _intact(self, entry: IndexEntry, buffer: Buffer) -> Found | None:
         """The block, or None and a problem noted."""
         try:
             return self._file.block(entry.offset, entry.block_bytes, buffer)
@@ -217,16 +222,14 @@ class SegmentReader:
             self._noted.add(self._file.name, entry.offset, reason, entry.payload_bytes)
             return None
 
-    def _notes(
-        self, kind: Kind, decode: Callable[[memoryview], _T]
-    ) -> Iterator[_T]:
+    def _notes(self, kind: Kind, decode: Callable[[memoryview], _T]) -> Iterator[_T]:
         """The decoded payloads of all blocks of a kind; damaged ones are noted."""
         buffer = Buffer()
         for entry in self.index:
             if entry.kind != kind or (block := self._intact(entry, buffer)) is None:
                 continue
             try:
-                yield decode(block[1])
+                yield decode(block.payload)
             except DataError as exc:
                 self._noted.add(self._file.name, entry.offset, exc.reason)
 
@@ -235,10 +238,11 @@ def _wall(tsc: Tsc, anchor: ClockAnchor, hz: int) -> Nanoseconds:
     return Nanoseconds(anchor.realtime + (tsc - anchor.tsc) * 10**9 // hz)
 
 
-def make_chunk(file: str, offset: int, header: BlockHeader, payload: memoryview) -> Chunk:
+def make_chunk(file: str, block: Found) -> Chunk:
     """A records block as a chunk."""
+    header = block.header
     return Chunk(
-        CpuId(header.cpu), payload, file, offset + HEADER_BYTES,
+        CpuId(header.cpu), block.payload, file, block.offset + HEADER_BYTES,
         before_start=bool(header.flags & Flag.BEFORE_START),
     )
 

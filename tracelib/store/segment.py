@@ -142,9 +142,13 @@ class SegmentReader:
         """Earliest and latest TSC in the segment; None if no record carries one."""
         return tsc_range(self.totals.values())
 
-    def ended_at(self) -> Nanoseconds | None:
-        """CLOCK_REALTIME at the seal, or of the last block; None if no block says."""
-        return self._blocks.ended_at or None
+    @property
+    def span(self) -> tuple[Nanoseconds, Nanoseconds] | None:
+        """From its creation to its seal (or last block), CLOCK_REALTIME; None if its metadata
+        is damaged. The first records may be older: they waited in their ring."""
+        if self.metadata is None:
+            return None
+        return self.metadata.created_at, self._blocks.ended_at
 
     @property
     def wall_range(self) -> tuple[Nanoseconds, Nanoseconds] | None:

@@ -4,12 +4,13 @@
 cimport cython
 
 from tracelib.ring.producer cimport Host, RingProducer
+from xtraced.sources.sim cimport headers
 
 ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 
-cdef uint64 _LOW_WORD, _ALL_BITS, _RANDOM_FACTOR, _NEVER
-cdef uint32 _TIMED, _UNLIMITED
+cdef uint64 _LOW_WORD, _HIGH_RIP, _ALL_BITS, _RANDOM_FACTOR, _NEVER
+cdef uint32 _NO_BUDGET, _SLICE_NS
 cdef int _ROWS, _CALLS, _RUNNING, _RUNNABLE, _BLOCKED, _IDLE, _PV, _HVM, _NO_EXIT
 cdef long long _DEEPEST_DEBT
 
@@ -43,8 +44,8 @@ cdef class Engine:
     cdef readonly list cpus, vcpus
     cdef readonly uint64 now, offset
     cdef uint64 _round, _stamp
-    cdef uint32 _random, _exit_event
-    cdef uint32[::1] _reasons, _costs, _picks
+    cdef uint32 _random, _exit_minor, _guest
+    cdef uint32[::1] _reasons, _costs, _handlers, _firsts, _spreads, _picks
 
     @cython.locals(cpu=Cpu)
     cpdef skip(self, uint64 cycles)
@@ -52,7 +53,7 @@ cdef class Engine:
     cpdef run(self, uint64 until)
 
     cdef int _step(self, Cpu cpu) except -1
-    @cython.locals(state=uint32, began=uint64, ticks=uint64)
+    @cython.locals(state=uint32, ticks=uint64)
     cdef int _sleep(self, Cpu cpu) except -1
     @cython.locals(began=uint64, ended=uint64)
     cdef int _interrupt(self, Cpu cpu) except -1
@@ -62,7 +63,7 @@ cdef class Engine:
     cdef int _reschedule(self, Cpu cpu, int leaves_as) except -1
     @cython.locals(best=Vcpu, vcpu=Vcpu, longest=uint64)
     cdef Vcpu _choose(self, Cpu cpu, int leaves_as)
-    @cython.locals(old=uint64)
+    @cython.locals(old=uint32, spent=uint32)
     cdef int _burn(self, Cpu cpu, Vcpu vcpu, uint64 ran) except -1
     @cython.locals(length=uint64)
     cdef int _new_slice(self, Cpu cpu) except -1
@@ -79,19 +80,19 @@ cdef class Engine:
     cdef int _guest_exit(self, Cpu cpu) except -1
     @cython.locals(at=Py_ssize_t)
     cdef int _enter(self, Cpu cpu, Vcpu vcpu) except -1
-    @cython.locals(small=uint32, tsc=uint64)
+    @cython.locals(first=uint32, tsc=uint64)
     cdef int _handle(self, Cpu cpu, uint32 row, uint64 drawn) except -1
     @cython.locals(gpa=uint64, kind=uint32)
     cdef int _page_fault(self, Cpu cpu, uint32 row, uint64 drawn) except -1
 
-    @cython.locals(vcpu=Vcpu, choice=uint32, rip=uint64)
+    @cython.locals(vcpu=Vcpu, choice=uint32, rip=uint64, pte=uint64)
     cdef int _pv_entry(self, Cpu cpu, uint64 drawn) except -1
     cdef int _hypercall(self, Cpu cpu, Vcpu vcpu, uint32 choice, uint64 drawn) except -1
     @cython.locals(vcpu=Vcpu)
     cdef int _call(self, Cpu cpu, uint32 call, uint32 args, uint32 first, uint32 second) except -1
     @cython.locals(index=int)
     cdef int _multicall(self, Cpu cpu, Vcpu vcpu, int calls) except -1
-    @cython.locals(release=uint32, guest=uint32)
+    @cython.locals(release=uint32)
     cdef int _grants(self, Cpu cpu, uint64 drawn) except -1
     @cython.locals(domain=uint32)
     cdef int _new_domain(self, Cpu cpu, uint64 drawn) except -1
@@ -99,8 +100,8 @@ cdef class Engine:
     @cython.locals(owed="long long")
     cdef int _think(self, Cpu cpu) except -1
     @cython.locals(words=uint64)
-    cdef int _put(self, Cpu cpu, uint32 header, uint32 a, uint32 b, uint32 c, uint32 d,
-                  uint32 e, uint32 f, uint32 g) except -1
+    cdef int _put(self, Cpu cpu, uint32 header, uint32 a=*, uint32 b=*, uint32 c=*,
+                  uint32 d=*, uint32 e=*, uint32 f=*) except -1
 
 cdef void _spend(Cpu cpu, long long cycles) noexcept
 

@@ -17,16 +17,19 @@ from __future__ import annotations
 from array import array
 
 from tracelib.ring.producer import Host, RingProducer
+from xtraced.sources.sim import headers
+from xtraced.sources.sim.guests import ExitRow, shares
 
 COMPILED = not __file__.endswith((".py", ".pyc"))
 
 # C constants when compiled, by their types in engine.pxd.
 _LOW_WORD = 0xFFFFFFFF
+_HIGH_RIP = 0xFFFFFFFF
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _RANDOM_FACTOR = 0x2545F4914F6CDD1D
-_TIMED = 0x80000000
 _NEVER = 0xFFFFFFFFFFFFFFFF
-_UNLIMITED = 0x80000000  # csched2: no budget
+_NO_BUDGET = 0x80000000  # csched2's word for it
+_SLICE_NS = 2_000_000
 _ROWS = 16
 _CALLS = 64
 _RUNNING = 0
@@ -102,8 +105,8 @@ class Cpu:
 class Engine:
     """All CPUs together. `price` is in 1/256 cycles a byte, `hz` cycles a second."""
 
-    def __init__(self, host: Host, hz: int, exits: list[tuple[int, int, int]], exit_event: int):
-        """`exits` are (reason, weight, cycles) by row; `exit_event` is 0x81002 or 0x81003."""
+    def __init__(self, host: Host, hz: int, exits: list[ExitRow], exit_minor: int) -> None:
+        """`exit_minor` is what a VMEXIT's event ends in: 2 for VMX, 3 for SVM."""
         self.host = host
         self.cpus: list[Cpu] = []
         self.vcpus: list[Vcpu] = []
@@ -111,16 +114,14 @@ class Engine:
         self.offset = 0
         self._round = hz // 4000
         self._random = 1
-        self._exit_event = exit_event
-        self._reasons = array("I", [reason for reason, _, _ in exits])
-        self._costs = array("I", [cycles for _, _, cycles in exits])
-        # A drawn byte picks its exit from this; weights become shares of 256.
-        total = sum(weight for _, weight, _ in exits)
-        ends = [sum(weight for _, weight, _ in exits[: row + 1]) for row in range(len(exits))]
-        self._picks = array(
-            "I", [next(row for row, end in enumerate(ends) if end * 256 > byte * total)
-                  for byte in range(256)]
-        )  # fmt: skip
+        self._exit_minor = exit_minor
+        self._guest = 0
+        self._reasons = array("I", [row.reason for row in exits])
+        self._costs = array("I", [row.cycles for row in exits])
+        self._handlers = array("I", [row.handler for row in exits])
+        self._firsts = array("I", [row.first for row in exits])
+        self._spreads = array("I", [row.spread for row in exits])
+        self._picks = array("I", shares([row.weight for row in exits]))
 
     def add_cpu(self, number: int, ring: RingProducer, price: int, skew: int, seed: int) -> Cpu:
         """A CPU whose records are to come at one byte per price/256 cycles."""
@@ -130,7 +131,9 @@ class Engine:
         return cpu
 
     def add_vcpu(self, domain: int, number: int, kind: int, wide: bool, cpu: Cpu) -> None:
+        """A vCPU that starts in this CPU's queue; `wide` is a guest in 64-bit mode."""
         vcpu = Vcpu(domain, number, kind, wide)
+        self._guest = domain
         self.vcpus.append(vcpu)
         cpu.queue.append(vcpu)
         cpu.next_wake = 0
@@ -177,13 +180,13 @@ class Engine:
     def _sleep(self, cpu: Cpu) -> None:
         """The idle vCPU: a power state until somebody wakes."""
         state = 1 + (_next(cpu) & 1)
-        began = cpu.clock + cpu.shift
-        self._put(cpu, _TIMED | 4 << 28 | 0x801002, state, began >> 6, 200, 150, 0, 0, 0)
+        ticks = (cpu.clock + cpu.shift) >> 6 & _LOW_WORD
+        self._put(cpu, headers.PM_IDLE_ENTRY, state, ticks, 200, 150)
         self._think(cpu)
         if cpu.clock < cpu.next_wake and cpu.next_wake != _NEVER:
             _spend(cpu, cpu.next_wake - cpu.clock)
-        ticks = (cpu.clock + cpu.shift) >> 6
-        self._put(cpu, _TIMED | 6 << 28 | 0x801003, state, ticks, 0, 0, 0, 0, 0)
+        ticks = (cpu.clock + cpu.shift) >> 6 & _LOW_WORD
+        self._put(cpu, headers.PM_IDLE_EXIT, state, ticks)
         self._interrupt(cpu)
         if cpu.next_wake <= cpu.clock:
             self._wake(cpu)
@@ -194,9 +197,7 @@ class Engine:
         began = (cpu.clock + cpu.shift) & _LOW_WORD
         _spend(cpu, 300)
         ended = (cpu.clock + cpu.shift) & _LOW_WORD
-        self._put(
-            cpu, _TIMED | 3 << 28 | 0x802008, 16 + (_next(cpu) & 15), began, ended, 0, 0, 0, 0
-        )
+        self._put(cpu, headers.IRQ_HANDLED, 16 + (_next(cpu) & 15), began, ended)
 
     # Scheduling: credit2's records, then the runstate changes
 
@@ -209,16 +210,14 @@ class Engine:
             if vcpu.wake_at > cpu.clock:
                 cpu.next_wake = min(cpu.next_wake, vcpu.wake_at)
                 continue
-            self._put(cpu, _TIMED | 2 << 28 | 0x28004, vcpu.domain, vcpu.number, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.SCHED_WAKE, vcpu.domain, vcpu.number)
             self._change(cpu, vcpu, _RUNNABLE)
             load = 200_000 + (_next(cpu) & 0xFFFF)
-            self._put(cpu, _TIMED | 0x22209, 0, 0, 0, 0, 0, 0, 0)
-            self._put(cpu, _TIMED | 4 << 28 | 0x2220B, load, 0, vcpu.who, 18, 0, 0, 0)
-            self._put(cpu, _TIMED | 2 << 28 | 0x22202, vcpu.who, 0, 0, 0, 0, 0, 0)
-            self._put(
-                cpu, _TIMED | 3 << 28 | 0x2220D, vcpu.who, cpu.number, vcpu.credit, 0, 0, 0, 0
-            )
-            self._put(cpu, _TIMED | 1 << 28 | 0x22206, cpu.number, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.UPDATE_LOAD)
+            self._put(cpu, headers.UPDATE_UNIT_LOAD, load, 0, vcpu.who, 18)
+            self._put(cpu, headers.RUNQ_POS, vcpu.who)
+            self._put(cpu, headers.TICKLE_NEW, vcpu.who, cpu.number, vcpu.credit)
+            self._put(cpu, headers.TICKLE, cpu.number)
 
     def _reschedule(self, cpu: Cpu, leaves_as: int) -> None:
         """Choose who runs next; the current vCPU leaves as runnable or blocked, or stays."""
@@ -226,20 +225,16 @@ class Engine:
         chosen = self._choose(cpu, leaves_as)
         ran = cpu.clock - cpu.slice_began
         idle = 1 if chosen.kind == _IDLE else 0
-        self._put(cpu, _TIMED | 2 << 28 | 0x22215, cpu.number, idle << 8, 0, 0, 0, 0, 0)
+        self._put(cpu, headers.SCHEDULE, cpu.number, idle << 8)
         if before.kind != _IDLE:
             self._burn(cpu, before, ran)
-        self._put(
-            cpu, _TIMED | 3 << 28 | 0x22214, chosen.who, _LOW_WORD, chosen.credit, 0, 0, 0, 0
-        )
+        self._put(cpu, headers.RUNQ_CANDIDATE, chosen.who, _LOW_WORD, chosen.credit)
         self._new_slice(cpu)
         if chosen is before:
-            self._put(
-                cpu, _TIMED | 4 << 28 | 0x28011,
-                before.domain, before.number, ran & _LOW_WORD, 2_000_000, 0, 0, 0,
-            )  # fmt: skip
+            ran &= _LOW_WORD
+            self._put(cpu, headers.SWITCH_INFCONT, before.domain, before.number, ran, _SLICE_NS)
             if before.since != 0:
-                self._put(cpu, _TIMED | 1 << 28 | 0x21002, before.who, 0, 0, 0, 0, 0, 0)
+                self._put(cpu, headers.CONTINUE_RUNNING, before.who)
         else:
             self._switch(cpu, before, chosen, leaves_as, ran)
         if chosen.kind == _HVM:
@@ -257,17 +252,13 @@ class Engine:
 
     def _burn(self, cpu: Cpu, vcpu: Vcpu, ran: int) -> None:
         """Credit is spent; when it is gone, it is given anew."""
-        vcpu.credit -= ran & 0xFFFFF
-        self._put(
-            cpu, _TIMED | 4 << 28 | 0x22203,
-            vcpu.who, vcpu.credit & _LOW_WORD, _UNLIMITED, ran & 0xFFFFF, 0, 0, 0,
-        )  # fmt: skip
+        spent = ran & 0xFFFFF
+        vcpu.credit -= spent
+        self._put(cpu, headers.CREDIT_BURN, vcpu.who, vcpu.credit & _LOW_WORD, _NO_BUDGET, spent)
         if vcpu.credit < 0:
             old = vcpu.credit & _LOW_WORD
             vcpu.credit = 10_500_000
-            self._put(
-                cpu, _TIMED | 3 << 28 | 0x22207, vcpu.who, old, vcpu.credit, 0, 0, 0, 0
-            )
+            self._put(cpu, headers.CREDIT_RESET, vcpu.who, old, vcpu.credit)
 
     def _new_slice(self, cpu: Cpu) -> None:
         cpu.slice_began = cpu.clock
@@ -276,17 +267,11 @@ class Engine:
 
     def _switch(self, cpu: Cpu, before: Vcpu, chosen: Vcpu, leaves_as: int, ran: int) -> None:
         waited = (cpu.clock + self.offset - chosen.since) & _LOW_WORD if chosen.since != 0 else 0
+        self._put(cpu, headers.SWITCH_INFPREV, before.domain, before.number, ran & _LOW_WORD)
+        self._put(cpu, headers.SWITCH_INFNEXT, chosen.domain, chosen.number, waited, _SLICE_NS)
         self._put(
-            cpu, _TIMED | 3 << 28 | 0x2800E,
-            before.domain, before.number, ran & _LOW_WORD, 0, 0, 0, 0,
-        )  # fmt: skip
-        self._put(
-            cpu, _TIMED | 4 << 28 | 0x2800F,
-            chosen.domain, chosen.number, waited, 2_000_000, 0, 0, 0,
-        )  # fmt: skip
-        self._put(
-            cpu, _TIMED | 4 << 28 | 0x2800A,
-            before.domain, before.number, chosen.domain, chosen.number, 0, 0, 0,
+            cpu, headers.SCHED_SWITCH,
+            before.domain, before.number, chosen.domain, chosen.number,
         )  # fmt: skip
         self._change(cpu, before, leaves_as)
         cpu.current = chosen
@@ -296,9 +281,7 @@ class Engine:
     def _change(self, cpu: Cpu, vcpu: Vcpu, state: int) -> None:
         """A runstate change and its account."""
         old = vcpu.state
-        self._put(
-            cpu, _TIMED | 1 << 28 | 0x21001 | old << 8 | state << 4, vcpu.who, 0, 0, 0, 0, 0, 0
-        )
+        self._put(cpu, headers.RUNSTATE_CHANGE | old << 8 | state << 4, vcpu.who)
         now = self._stamp
         if vcpu.since != 0:
             if old == _RUNNING:
@@ -317,7 +300,7 @@ class Engine:
 
     def _block(self, cpu: Cpu, vcpu: Vcpu) -> None:
         """The current vCPU waits for something."""
-        self._put(cpu, _TIMED | 2 << 28 | 0x28006, vcpu.domain, vcpu.number, 0, 0, 0, 0, 0)
+        self._put(cpu, headers.SCHED_BLOCK, vcpu.domain, vcpu.number)
         vcpu.wake_at = cpu.clock + 500 + ((_next(cpu) & 0x3FF) * cpu.price >> 8)
         cpu.next_wake = min(cpu.next_wake, vcpu.wake_at)
         self._reschedule(cpu, _BLOCKED)
@@ -350,14 +333,9 @@ class Engine:
         row = 0 if woken or cpu.slice_end <= cpu.clock else self._picks[drawn & 255]
         rip = 0x81000000 | (drawn >> 8 & 0xFFFFF)
         if vcpu.wide:
-            self._put(
-                cpu, _TIMED | 3 << 28 | 0x100 | self._exit_event,
-                self._reasons[row], rip, _LOW_WORD, 0, 0, 0, 0,
-            )  # fmt: skip
+            self._put(cpu, headers.EXIT64 | self._exit_minor, self._reasons[row], rip, _HIGH_RIP)
         else:
-            self._put(
-                cpu, _TIMED | 2 << 28 | self._exit_event, self._reasons[row], rip, 0, 0, 0, 0, 0
-            )
+            self._put(cpu, headers.EXIT | self._exit_minor, self._reasons[row], rip)
         vcpu.exit_row = row
         vcpu.exit_at = self._stamp
         vcpu.exit_away = 0
@@ -375,7 +353,7 @@ class Engine:
 
     def _enter(self, cpu: Cpu, vcpu: Vcpu) -> None:
         """VMENTRY; the exit before it, if it was not the first entry, is complete."""
-        self._put(cpu, _TIMED | 0x81001, 0, 0, 0, 0, 0, 0, 0)
+        self._put(cpu, headers.VMENTRY)
         if vcpu.exit_row != _NO_EXIT:
             at = 3 * vcpu.exit_row
             vcpu._exits[at] += 1
@@ -384,46 +362,39 @@ class Engine:
             vcpu.exit_row = _NO_EXIT
 
     def _handle(self, cpu: Cpu, row: int, drawn: int) -> None:
-        """The handler's record, by row of the exit table. None of these carries a TSC."""
-        small = drawn & 0xFF
+        """The handler's record, by row of the exit table. None of these carries a TSC.
+
+        Rows that are not dealt with here have what they trace in the table.
+        """
         if row == 0:
-            if self._exit_event == 0x81002:
-                self._put(cpu, 1 << 28 | 0x8200F, 0xF3 + (drawn & 7), 0, 0, 0, 0, 0, 0)
+            if self._exit_minor == 2:
+                self._put(cpu, headers.INTR, 0xF3 + (drawn & 7))
             else:
-                self._put(cpu, 0x8200F, 0, 0, 0, 0, 0, 0, 0)
+                self._put(cpu, headers.SVM_INTR)
         elif row == 1:
-            self._put(cpu, 3 << 28 | 0x82020, 0xF3, 2, _LOW_WORD, 0, 0, 0, 0)
+            self._put(cpu, headers.INTR_WINDOW, 0xF3, 2, _LOW_WORD)
         elif row == 2:
-            self._put(cpu, 6 << 28 | 0x8200E, drawn & 7, 0, 0x16, 0x756E6547, 0x6C65746E, drawn, 0)
+            self._put(cpu, headers.CPUID, drawn & 7, 0, 0x16, 0x756E6547, 0x6C65746E, drawn)
         elif row == 3:
-            self._put(cpu, 1 << 28 | 0x82013, 0, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.HLT)
         elif row == 4:
             tsc = cpu.clock + cpu.shift
-            self._put(cpu, 2 << 28 | 0x8201A, tsc & _LOW_WORD, tsc >> 32, 0, 0, 0, 0, 0)
-        elif row == 5:
-            self._put(cpu, 1 << 28 | 0x82012, 17 + (drawn & 15), 0, 0, 0, 0, 0, 0)
-        elif row == 6:
-            self._put(cpu, 3 << 28 | 0x82109, 3, 0x1000 * small, 0, 0, 0, 0, 0)
-        elif row == 7:
-            self._put(cpu, 2 << 28 | 0x82016, 0x1F0 + (drawn & 7), small, 0, 0, 0, 0, 0)
-        elif row == 8:
-            self._put(cpu, 2 << 28 | 0x82216, 0x3F8 + (drawn & 7), small, 0, 0, 0, 0, 0)
-        elif row == 9:
-            self._put(cpu, 3 << 28 | 0x8200C, 0x10 + small, drawn, 0, 0, 0, 0, 0)
-        elif row == 10:
-            self._put(cpu, 3 << 28 | 0x8200D, 0x800 + (drawn & 63), drawn, 0, 0, 0, 0, 0)
-            if small < 16:
-                self._put(cpu, _TIMED | 5 << 28 | 0x84004, 40000, 0, 40000, 0, 0xEF, 0, 0)
+            self._put(cpu, headers.RDTSC, tsc & _LOW_WORD, tsc >> 32)
         elif row >= 12:
             self._page_fault(cpu, row, drawn)
+        elif self._handlers[row] != 0:
+            first = self._firsts[row] + (drawn & self._spreads[row])
+            self._put(cpu, self._handlers[row], first, drawn & 0xFFFF)
+            if row == 10 and (drawn & 0xFF) < 16:
+                self._put(cpu, headers.LAPIC_START_TIMER, 40000, 0, 40000, 0, 0xEF)
 
     def _page_fault(self, cpu: Cpu, row: int, drawn: int) -> None:
         """A nested page fault: memory not there yet, or a device's registers."""
         gpa = 0xFEE00000 | (drawn & 0xFFC) if row == 13 else (drawn & 0xFFFFF) << 12
         kind = 4 if row == 13 else 0
-        self._put(cpu, 6 << 28 | 0x82021, gpa & _LOW_WORD, 0, drawn & 0xFFFFF, 0, 0x181, kind, 0)
+        self._put(cpu, headers.NPF, gpa & _LOW_WORD, 0, drawn & 0xFFFFF, 0, 0x181, kind)
         if row == 13:
-            self._put(cpu, 2 << 28 | 0x82217, gpa & _LOW_WORD, drawn & 0xFFFF, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.IOMEM_WRITE, gpa & _LOW_WORD, drawn & 0xFFFF)
 
     # PV guests: entries into the hypervisor
 
@@ -436,22 +407,16 @@ class Engine:
             self._call(cpu, 1 << 20 | 29, 1, 1, 0)
             self._block(cpu, vcpu)
         elif choice < 20:
-            self._put(cpu, _TIMED | 2 << 28 | 0x201106, rip, _LOW_WORD, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.EMULATE_PRIVOP, rip, _HIGH_RIP)
         elif choice < 30:
-            self._put(
-                cpu, _TIMED | 5 << 28 | 0x201104, rip, _LOW_WORD, drawn << 3 & _LOW_WORD,
-                0x7FFE, 4 | drawn & 3, 0, 0,
-            )  # fmt: skip
+            self._put(cpu, headers.PAGE_FAULT, rip, _HIGH_RIP, drawn << 3, 0x7FFE, 4 | drawn & 3)
         elif choice < 33:
-            self._put(
-                cpu, _TIMED | 6 << 28 | 0x20110B,
-                drawn << 12 & _LOW_WORD | 0x65, 0x80000000, drawn & 0xFFFFFF8, 0xFFFF8880,
-                rip, _LOW_WORD, 0,
-            )  # fmt: skip
+            pte = drawn << 12 & _LOW_WORD | 0x65
+            self._put(cpu, headers.PTWR_EMULATION, pte, 0, drawn & 0xFFFFF8, 0x8880, rip, _HIGH_RIP)
         elif choice < 35:
-            self._put(cpu, _TIMED | 3 << 28 | 0x201103, rip, _LOW_WORD, 13 | 1 << 15, 0, 0, 0, 0)
+            self._put(cpu, headers.TRAP, rip, _HIGH_RIP, 13 | 1 << 15)
         elif choice < 36:
-            self._put(cpu, _TIMED | 0x201008, 0, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.MATH_STATE_RESTORE)
         else:
             self._hypercall(cpu, vcpu, choice - 36, drawn)
         _spend(cpu, 150 + (drawn & 127))
@@ -475,37 +440,34 @@ class Engine:
     def _call(self, cpu: Cpu, call: int, args: int, first: int, second: int) -> None:
         """A hypercall with up to two recorded 32-bit arguments."""
         vcpu = cpu.current
-        self._put(
-            cpu, _TIMED | (1 + args) << 28 | 0x20100D, call, first, second, 0, 0, 0, 0
-        )
+        self._put(cpu, headers.HYPERCALL + (args << 28), call, first, second)
         vcpu._calls[2 * (call & 63)] += 1
 
     def _multicall(self, cpu: Cpu, vcpu: Vcpu, calls: int) -> None:
         for index in range(calls):
             if index & 1:
-                self._put(cpu, _TIMED | 2 << 28 | 0x20200E, 4 << 20 | 26, 1, 0, 0, 0, 0, 0)
+                self._put(cpu, headers.SUBCALL_ARG, 4 << 20 | 26, 1)
                 vcpu._calls[2 * 26 + 1] += 1
             else:
-                self._put(cpu, _TIMED | 1 << 28 | 0x20200E, 14, 0, 0, 0, 0, 0, 0)
+                self._put(cpu, headers.SUBCALL, 14)
                 vcpu._calls[2 * 14 + 1] += 1
         self._call(cpu, 4 << 20 | 13, 1, calls, 0)
 
     def _grants(self, cpu: Cpu, drawn: int) -> None:
         """Domain 0 maps a page of a guest's, or lets one go."""
         release = drawn & 1
-        guest = 1 + (drawn >> 1 & 1)
         self._call(cpu, 0x11 << 20 | 20, 2, release, 1)
-        self._put(cpu, _TIMED | 1 << 28 | 0x10F001 + release, guest, 0, 0, 0, 0, 0, 0)
+        self._put(cpu, headers.GRANT_MAP + release, self._guest)
 
     def _new_domain(self, cpu: Cpu, drawn: int) -> None:
         """Very seldom, a domain is made and destroyed that never gets to run."""
         self._call(cpu, 36, 0, 0, 0)
         if (drawn & 0xFF) == 0:
             domain = 1000 + (drawn >> 8 & 0xFF)
-            self._put(cpu, _TIMED | 1 << 28 | 0x41001, domain, 0, 0, 0, 0, 0, 0)
-            self._put(cpu, _TIMED | 1 << 28 | 0x28001, domain, 0, 0, 0, 0, 0, 0)
-            self._put(cpu, _TIMED | 1 << 28 | 0x28002, domain, 0, 0, 0, 0, 0, 0)
-            self._put(cpu, _TIMED | 1 << 28 | 0x41002, domain, 0, 0, 0, 0, 0, 0)
+            self._put(cpu, headers.DOM0_DOM_ADD, domain)
+            self._put(cpu, headers.SCHED_DOM_ADD, domain)
+            self._put(cpu, headers.SCHED_DOM_REM, domain)
+            self._put(cpu, headers.DOM0_DOM_REM, domain)
 
     # Time and records
 
@@ -518,11 +480,12 @@ class Engine:
             _spend(cpu, 60 + (_next(cpu) & 63))
 
     def _put(
-        self, cpu: Cpu, header: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int
-    ) -> None:
+        self, cpu: Cpu, header: int,
+        a: int = 0, b: int = 0, c: int = 0, d: int = 0, e: int = 0, f: int = 0,
+    ) -> None:  # fmt: skip
         """Trace one record; what it costs in time is owed at once."""
         self._stamp = cpu.clock + self.offset
-        cpu.ring.put(header, cpu.clock + cpu.shift, a, b, c, d, e, f, g)
+        cpu.ring.put(header, cpu.clock + cpu.shift, a, b, c, d, e, f, 0)
         words = 1 + ((header >> 28) & 7) + ((header >> 30) & 2)
         cpu.debt += 4 * words * cpu.price
         _spend(cpu, 40)

@@ -18,7 +18,7 @@ from xtraced.sources.sim.options import SimOptions
 
 FIRST_TSC = 1 << 40
 """Where a deterministic machine starts to count."""
-_EXIT_EVENTS = {"vmx": 0x81002, "svm": 0x81003}
+_EXIT_MINORS = {"vmx": 2, "svm": 3}
 _BUSY_RATE = 20_000_000
 _MAX_LAG = 50_000_000
 """Nanoseconds that guests may be behind real time; more is skipped."""
@@ -121,10 +121,8 @@ def _build(options: SimOptions, hypervisor: Hypervisor) -> Engine:
     busy = [cpu for cpu in hypervisor.online if options.weight(cpu)]
     shares = sum(options.weight(cpu) for cpu in busy)
     prices = {cpu: _price(options, options.weight(cpu), shares) for cpu in busy}
-    engine = Engine(
-        hypervisor.host, options.tsc_hz, _exits(options, min(prices.values(), default=0)),
-        _EXIT_EVENTS[options.family],
-    )  # fmt: skip
+    rows = guests.exit_rows(options.family, min(prices.values(), default=0))
+    engine = Engine(hypervisor.host, options.tsc_hz, rows, _EXIT_MINORS[options.family])
     cpus = {}
     for cpu in busy:
         seed = _mix(options.seed * 0x1_0000 + cpu)
@@ -138,20 +136,6 @@ def _build(options: SimOptions, hypervisor: Hypervisor) -> Engine:
 def _price(options: SimOptions, weight: int, shares: int) -> int:
     """Cycles of a CPU's time that a byte of its records is worth, in 1/256."""
     return 256 * options.tsc_hz * shares // (max(1, options.rate) * weight)
-
-
-def _exits(options: SimOptions, price: int) -> list[tuple[int, int, int]]:
-    """The exit table for the engine. Where bytes are cheap, exits cost less than in life, so
-    that their handling takes at most about half of the time there is."""
-    budget = guests.EXIT_BYTES * price // 512
-    return [
-        (
-            guests.exit_reason(row, options.family),
-            exit_.weight,
-            min(exit_.cycles, exit_.cycles * budget // guests.MEAN_EXIT_CYCLES),
-        )
-        for row, exit_ in enumerate(guests.EXITS)
-    ]
 
 
 def _mix(seed: int) -> int:

@@ -31,6 +31,8 @@ class RingAccount:
     lost_unknown: set[Cause] = field(default_factory=set)
     last_drain: Nanoseconds | None = None
     last_wake: str | None = None
+    last_data: Nanoseconds | None = None
+    """When a drain last found something."""
     trouble: str | None = None
     """Why this ring is set aside; None while it is drained."""
     cons: int | None = None
@@ -71,6 +73,7 @@ class RingAccount:
         self.brimful = self.ring.data_bytes - waiting < BRIM
         self.records += drain.records
         self.bytes += drain.payload_bytes
+        self.last_data = now
         self.last_tsc = Tsc(drain.last_tsc or self.last_tsc)
         self.cons = drain.new_cons
         self.visit(why, now)

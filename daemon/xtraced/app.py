@@ -20,6 +20,7 @@ from xtraced import logs
 from xtraced.checks import warnings
 from xtraced.clock import SystemClock
 from xtraced.commands import Commands
+from xtraced.config import Reloaded
 from xtraced.control import Policy, serve
 from xtraced.controlsocket import bind_control_socket
 from xtraced.lock import hold_lock
@@ -51,8 +52,19 @@ def run(settings: Settings, reload: Reload | None = None) -> int:
             log.warning("segment_recovered", **recovered._asdict())
         source = make_source(settings)
         held.enter_context(_opened(source, leave_enabled=settings.collect.leave_enabled))
-        complete = _run_trio(settings, source, reload)
+        complete = _run_trio(settings, source, reload and _with_log_level(reload, output))
     return 0 if complete else 1
+
+
+def _with_log_level(reload: Reload, output: logs.Logs) -> Reload:
+    """A reload that brings the log's level into force too."""
+
+    def reload_all(current: Settings) -> Reloaded:
+        reloaded = reload(current)
+        output.level = reloaded.settings.log.level
+        return reloaded
+
+    return reload_all
 
 
 @contextmanager

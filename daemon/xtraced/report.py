@@ -34,6 +34,9 @@ STALL_IS_TROUBLE = 1_000_000_000
 MISSED_IS_TROUBLE = 3
 """So many rings found half full by the timer, and never an event: the notifier is dead."""
 
+SILENCE = 10_000_000_000
+"""No record on any CPU for so long (ns), with a ring set aside, is suspicious."""
+
 NO_BUFFER = "no buffer"
 
 
@@ -69,10 +72,14 @@ def report(
         stalled=collector.stalled_total,
     )
     wakes = collector.wake_status()
+    newest = max((account.last_data or 0 for account in collector.accounts), default=0)
     reasons = [
         *_storage_trouble(writer, stalled, now),
         *(f"CPU {cpu.cpu} is set aside: {cpu.trouble}" for cpu in cpus if cpu.trouble),
     ]
+    if any(cpu.trouble for cpu in cpus) and now - max(newest, run.started_at) > SILENCE:
+        # Xen switches tracing off host-wide when it sees an impossible consumer index.
+        reasons.append("nothing has moved since: tracing was probably stopped by Xen")
     if run.phase == "collecting" and run.in_force.events == 0:
         reasons.append("the event mask lets nothing through")
     if wakes.event == 0 and wakes.missed >= MISSED_IS_TROUBLE:

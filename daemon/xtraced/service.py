@@ -103,11 +103,12 @@ class Service:
             async with trio.open_nursery() as services:
                 for task in serve(self):
                     services.start_soon(task)
-                services.start_soon(self._handle_signals)
+                # Before READY: whoever hears that may send a signal at once.
+                await services.start(self._handle_signals)
                 services.start_soon(self._housekeeping)
                 if self._watchdog is not None:
                     services.start_soon(self._feed_watchdog, self._watchdog)
-                self._begin()
+                await self._begin()
                 await self.collector.run()
                 complete = await self._finish()
                 services.cancel_scope.cancel()
@@ -120,12 +121,12 @@ class Service:
         path = await self._writer.open(self._opening()).wait()
         log.info("store_open", segment=path)
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         """Take what lies in the rings, switch tracing on, say that we are there."""
         if self.settings.collect.start == "discard":
             self.collector.discard()
         else:
-            self.collector.drain("start")
+            await self._drain_all("start")
         if self.settings.collect.pause_on_start:
             self._phase = "paused"
         else:
@@ -156,8 +157,7 @@ class Service:
             self.collector.note_tail()
         timeout = self.settings.service.stop_timeout / NANO
         with trio.move_on_after(timeout) as self._stop_scope:
-            while not self.collector.drain("stop"):
-                await self.collector.wait_buffer()
+            await self._drain_all("stop")
             self.collector.hand_off()
             try:
                 await self._writer.close("stop", self._anchor()).wait()
@@ -169,17 +169,25 @@ class Service:
         if missing:
             log.error("records_not_stored", records=missing,
                       reason="time is up" if self._stop_scope.cancelled_caught else "write failed")
-        log.info("stopped", records=self._drained_records(), not_stored=missing)
+        log.info("stopped", records=self._drained_records(), not_stored=missing,
+                 tracing="left on" if self.settings.collect.leave_enabled else "off",
+                 masks_left=hex(self._in_force.events))
         return not missing and not self._stop_scope.cancelled_caught
+
+    async def _drain_all(self, why: str) -> None:
+        """Drain every ring, waiting for staging buffers if need be."""
+        while not self.collector.drain(why):
+            await self.collector.wait_buffer()
 
     def _drained_records(self) -> int:
         return sum(account.records for account in self.collector.accounts)
 
     # Beside the collector
 
-    async def _handle_signals(self) -> None:
+    async def _handle_signals(self, *, task_status: trio.TaskStatus[None]) -> None:
         wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
         with trio.open_signal_receiver(*wanted) as signals:
+            task_status.started()
             async for number in signals:
                 if number == signal.SIGHUP:
                     self._reload_quietly()
@@ -218,8 +226,7 @@ class Service:
     async def flush(self) -> tuple[int, int]:
         """Drain every ring, and make all that was drained durable; records and bytes taken."""
         records, size = self._drained_records(), self._drained_bytes()
-        while not self.collector.drain("command"):
-            await self.collector.wait_buffer()
+        await self._drain_all("command")
         self.collector.hand_off()
         await self._writer.flush().wait()
         return self._drained_records() - records, self._drained_bytes() - size

@@ -97,8 +97,7 @@ async def test_an_event_takes_only_rings_that_have_something_worth_a_block(sourc
     assert bench.account(1).records == 10
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_exactly_half_full_wakes_and_is_taken(source):
+async def test_exactly_half_full_wakes_and_is_taken(source, autojump_clock):  # noqa: ARG001
     """R02 (c): a ring filled to half, and the event that says so."""
     bench = Bench(source, flush=3600)
     async with trio.open_nursery() as nursery:
@@ -114,8 +113,7 @@ async def test_exactly_half_full_wakes_and_is_taken(source):
         bench.collector.stop()
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_the_timer_takes_what_no_event_announces(source):
+async def test_the_timer_takes_what_no_event_announces(source, autojump_clock):  # noqa: ARG001
     """R02 (a), (b): 30 % and then silence; a ring left at 60 %: no event will ever come."""
     bench = Bench(source, flush=5.0)
     source.push(0, 60)

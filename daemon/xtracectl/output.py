@@ -57,14 +57,14 @@ def checked() -> Iterator[None]:
 
     Raises OutputError or BrokenPipeError, now or from any print, if it cannot be.
     """
-    if sys.stdout is None:
+    plain = sys.__stdout__
+    if plain is None or sys.stdout is None:
         # The shell's >&-. Anything opened now would be descriptor 1, the socket included.
         raise OutputError("standard output is closed")
-    if sys.stdout is not sys.__stdout__:
+    if sys.stdout is not plain:
         # A test captures it.
         yield
         return
-    plain = sys.stdout
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_Descriptor(plain.fileno()), _BUFFER_BYTES),
         # File names may be anything; printing them must not fail.

@@ -1,0 +1,49 @@
+"""Plain text for terminals of 80 columns: aligned tables, labelled paragraphs, numbers."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Sequence
+
+WIDTH = 80
+LABEL_WIDTH = 9
+
+_MANY = 10**9
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """Columns two blanks apart, as wide as they need; to the right but for those in `left`."""
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def labelled(label: str, *paragraphs: str) -> str:
+    """A label in front of paragraphs, each wrapped at 80 columns and starting a line."""
+    indent = " " * LABEL_WIDTH
+    text = "\n".join(
+        textwrap.fill(
+            paragraph, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ",
+            break_on_hyphens=False,
+        )
+        for paragraph in paragraphs
+        if paragraph
+    )
+    return label.ljust(LABEL_WIDTH) + text[LABEL_WIDTH:]
+
+
+def count(number: int) -> str:
+    """1,234,567; from a thousand million on rounded, so that columns stay narrow."""
+    return f"{number:,}" if number < _MANY else f"{number / 10**9:,.1f} G"
+
+
+def moment(nanoseconds: int) -> str:
+    """A wall-clock time, in UTC, from nanoseconds since the epoch."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(nanoseconds // 10**9))

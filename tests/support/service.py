@@ -1,49 +1,80 @@
-"""The service as a process of its own, with a socket to ask it through."""
+"""The service as a process of its own, with a socket to ask it through and a log to wait on."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tracelib.errors import NotRunningError
 from xtracectl.client import Client
 
-START_TIMEOUT = 60.0
-STOP_TIMEOUT = 60.0
+PATIENCE = 60.0
+"""Seconds until something that should happen counts as not happening: for tests that fail."""
 
 
 class ServiceProcess:
-    """`xtraced` in the foreground; a context manager that stops it and keeps its log."""
+    """`xtraced` in the foreground; a context manager that stops it and keeps its log.
+
+    The log is read from a pipe as it comes, so that a test can wait for a line of it; with
+    `log_to`, the service writes it to that file itself, and nobody can wait.
+    """
 
     def __init__(
         self, store: Path, socket: Path, *, source: str = "sim",
         settings: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None,
+        rights: Sequence[str] = (), umask: int = -1, log_to: Path | None = None,
     ) -> None:
+        """`rights`: a command to run it under, e.g. setpriv."""
         self.store = store
         self.socket = socket
-        self.log_path = socket.with_suffix(".log")
+        self.log_path = log_to or socket.with_suffix(".log")
+        self._log_to = log_to
         self._arguments = [
-            sys.executable, "-m", "xtraced", "--source", source, "--store", str(store),
+            *rights, sys.executable, "-m", "xtraced", "--source", source, "--store", str(store),
             "--socket", str(socket), "--set", "log.format=json",
         ]  # fmt: skip
         for key, value in (settings or {}).items():
             self._arguments += ["--set", f"{key}={value}"]
         self._environ = {**os.environ, **(environ or {})}
+        self._umask = umask
+        self._news = threading.Condition()
         self.process = self._spawn()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        with self.log_path.open("ab") as log:
-            return subprocess.Popen(
-                self._arguments, stdin=subprocess.DEVNULL, stderr=log, stdout=log,
-                env=self._environ,
+        self._lines: list[str] = []
+        self._ended = False
+        with self.log_path.open("ab") as file:
+            output = subprocess.PIPE if self._log_to is None else file
+            process = subprocess.Popen(
+                self._arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=output, env=self._environ, umask=self._umask,
             )
+        if self._log_to is None:
+            # A daemon: children that a killed service leaves hold the pipe open.
+            self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
+            self._reader.start()
+        return process
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        with process.stderr as pipe, self.log_path.open("ab") as copy:
+            for line in pipe:
+                copy.write(line)
+                copy.flush()
+                with self._news:
+                    self._lines.append(line.decode(errors="replace"))
+                    self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
 
     @property
     def pid(self) -> int:
@@ -52,23 +83,52 @@ class ServiceProcess:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def wait_ready(self) -> None:
-        """Until the service answers and collects. Raises AssertionError with its log."""
-        deadline = time.monotonic() + START_TIMEOUT
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            try:
-                if self.status()["state"] != "starting":
-                    return
-            except NotRunningError:
-                time.sleep(0.02)
-        raise AssertionError(f"the service did not get ready:\n{self.log()}")
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The messages of one event since the last start."""
+        with self._news:
+            return _events(self._lines, name)
+
+    def wait_log(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """Until the log has so many messages of an event since the last start; all of them.
+
+        Raises AssertionError with the log if the service ends first, or takes for ever.
+        """
+        with self._news:
+            found = self._news.wait_for(
+                lambda: len(_events(self._lines, name)) >= count or self._ended, PATIENCE
+            )
+            events = _events(self._lines, name)
+        assert found, f"no {name!r} in the log:\n{self.log()}"
+        assert len(events) >= count, f"it ended without {name!r}:\n{self.log()}"
+        return events
+
+    def wait_ready(self) -> Self:
+        """Until the service collects. Raises AssertionError with its log."""
+        if self._log_to is None:
+            self.wait_log("collecting")
+        else:
+            self.wait_status(lambda status: status["state"] != "starting")
+        return self
+
+    def wait_status(
+        self, wanted: Callable[[dict[str, Any]], object]
+    ) -> dict[str, Any]:
+        """Until the service's status is as wanted; that status. Raises AssertionError."""
+        deadline = time.monotonic() + PATIENCE
+        status: dict[str, Any] = {}
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self.socket.exists():
+                status = self.status()
+                if wanted(status):
+                    return status
+            # Only so as not to ask as fast as it can answer.
+            time.sleep(0.005)
+        raise AssertionError(f"it did not come to that: {status}\n{self.log()}")
 
     def ask(self, command: str, **args: Any) -> dict[str, Any]:
         """One request over the control socket."""
         with Client(self.socket) as client:
-            return client.ask(command, args)
+            return client.ask(command, args, timeout=PATIENCE)
 
     def status(self) -> dict[str, Any]:
         return self.ask("status")
@@ -87,12 +147,18 @@ class ServiceProcess:
         """Stop with a signal; the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Until it has ended by itself; the exit code. Its log is complete then."""
         try:
-            return self.process.wait(STOP_TIMEOUT)
+            code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise AssertionError(f"the service did not stop:\n{self.log()}") from None
+        if self._log_to is None:
+            self._reader.join(PATIENCE)
+        return code
 
     def __enter__(self) -> Self:
         return self
@@ -103,3 +169,8 @@ class ServiceProcess:
     ) -> None:
         if self.process.poll() is None:
             self.stop()
+
+
+def _events(lines: Sequence[str], name: str) -> list[dict[str, Any]]:
+    mark = f'"event": "{name}"'
+    return [json.loads(line) for line in lines if mark in line]

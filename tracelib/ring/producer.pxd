@@ -11,7 +11,7 @@ ctypedef unsigned long long uint64
 ctypedef unsigned int *mutable_words
 
 cdef Py_ssize_t _CONS, _PROD, _DATA
-cdef uint32 _SLOTS, _EXTRA_BYTES, _LOST_BYTES
+cdef uint32 _SLOTS, _PROBES, _EXTRA_BYTES, _LOST_BYTES
 cdef uint64 _LOW_WORD
 
 cdef class Host:

@@ -27,6 +27,7 @@ _CONS = 0
 _PROD = 1
 _DATA = 2
 _SLOTS = 1024
+_PROBES = 32
 _LOW_WORD = 0xFFFFFFFF
 _EXTRA_BYTES = 28  # of the longest record, 7 words
 _LOST_BYTES = 28  # header, TSC and 4 words: count, domain | vCPU << 16, first lost TSC
@@ -149,7 +150,7 @@ class RingProducer:
     def events(self) -> dict[int, tuple[int, int]]:
         """Per event: how many were produced, and how many of them dropped.
 
-        Events beyond the first thousand are counted together as event 0.
+        Where there are a thousand kinds and more, the latecomers are counted as event 0.
         """
         return {
             self._events[slot]: (self._produced_of[slot], self._dropped_of[slot])
@@ -170,14 +171,14 @@ class RingProducer:
         slot = (event ^ (event >> 9) ^ (event >> 16)) & (_SLOTS - 1)
         tries = 0
         while self._events[slot] != event:
-            if self._events[slot] == 0 and slot != 0 and tries < _SLOTS:
+            if self._events[slot] == 0 and slot != 0:
                 self._events[slot] = event
-                break
-            slot = (slot + 1) & (_SLOTS - 1)
-            tries += 1
-            if tries > _SLOTS:
+            elif tries == _PROBES:
                 slot = 0
                 break
+            else:
+                slot = (slot + 1) & (_SLOTS - 1)
+                tries += 1
         self.produced += 1
         self.produced_bytes += record
         self._produced_of[slot] += 1

@@ -73,6 +73,7 @@ def serve(server: Server, path: Path | None) -> None:
     written."""
     if path is not None:
         server.listen(_listener(path))
+        print(f"listening at {path}", flush=True)
     try:
         server.run()
     finally:

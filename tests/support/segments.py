@@ -50,7 +50,9 @@ def make_metadata(sequence: int = 1, **changes: Any) -> Metadata:
     return Metadata(**(fields | changes))
 
 
-def make_records(count: int, *, first_tsc: int = 1000, step: int = 10, event: int = 0x21011) -> bytes:
+def make_records(
+    count: int, *, first_tsc: int = 1000, step: int = 10, event: int = 0x21011
+) -> bytes:
     """`count` records of 16 bytes, `step` cycles apart; each carries its number."""
     return b"".join(
         make_record(event, number, tsc=first_tsc + number * step) for number in range(count)

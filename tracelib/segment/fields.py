@@ -9,6 +9,8 @@ from tracelib import packing
 from tracelib.errors import DamageError
 
 _T = TypeVar("_T")
+_MAX_ITEMS = 1 << 16
+"""In one array: more vCPUs than Xen allows, or anchors for 45 days."""
 
 
 class Fields:
@@ -24,7 +26,7 @@ class Fields:
     @classmethod
     def unpack(cls, data: bytes | memoryview, what: str) -> Fields:
         """From msgpack bytes."""
-        return cls(packing.unpack(data), what)
+        return cls(packing.unpack(data, max_items=_MAX_ITEMS), what)
 
     def value(self, key: str) -> object:
         """Whatever is there; raises if nothing is."""

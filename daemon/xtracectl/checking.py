@@ -1,0 +1,26 @@
+"""Which check an input gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracelib.segment.findings import Finding
+from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.store.verify import verify_segment, verify_store
+from tracelib.xentrace.reader import XentraceReader
+from tracelib.xentrace.verify import verify_xentrace
+from xtracectl.inputs import opened
+
+
+def check(path: str) -> Iterator[Finding]:
+    """Everything that is wrong with one input. Raises StoreError, FormatError."""
+    if Path(path).is_dir():
+        yield from verify_store(Path(path))
+        return
+    with opened(path) as reader:
+        if isinstance(reader, XentraceReader):
+            yield from verify_xentrace(reader)
+            return
+        assert isinstance(reader, SegmentReader | StoreReader)
+    yield from verify_segment(Path(path))

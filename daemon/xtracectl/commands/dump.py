@@ -1,0 +1,84 @@
+"""`xtracectl dump`: the records themselves."""
+
+from __future__ import annotations
+
+import argparse
+
+from tracelib.errors import UsageError
+from xtracectl.exits import Exit
+from xtracectl.inputs import Tally, add_clock, add_inputs, opened, paths
+from xtracectl.places import Options
+
+HELP = "print the records, decoded, filtered and in time order"
+
+FORMATS = ("text", "json", "csv", "xentrace")
+
+_DESCRIPTION = """\
+Print records, those of all CPUs in time order. Where records are missing, a line says so
+in its place, whatever is filtered.
+
+A line of text has the seconds since the first record (cycles if the clock rate is
+unknown), the CPU, the vCPU that ran there, the event and its fields. "~" behind the time
+marks records that carry none: theirs is that of the record before. "<" marks records that
+were in the ring before the service started.
+"""
+
+_EPILOG = """\
+times: 2.5s or 250ms after the first record; 2026-11-30T22:14:05 (local time, or with Z or
++01:00); --since=-10m for ten minutes before now; tsc:NUMBER for a raw time stamp.
+
+examples:
+  xtracectl dump --since=-1m --event sched.verbose --domain 3
+  xtracectl dump x.trace --cpu-hz 2.4G --limit 100
+  xtracectl dump --format xentrace -o x.trace && xenalyze x.trace
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    parser.epilog = _EPILOG
+    add_inputs(parser)
+    add = parser.add_argument
+    add("--format", choices=FORMATS, default="text", help="default: text")
+    add("--since", metavar="TIME", help="leave out what is earlier")
+    add("--until", metavar="TIME", help="leave out this moment and what is later")
+    add("--cpu", metavar="LIST", help="only these CPUs, such as 0-3,7")
+    add("--domain", metavar="ID", help="only records that name this domain, or came while it ran")
+    add("--event", metavar="LIST", help="only these: names, ids (21011), classes (sched, hvm.emul)")
+    add("--limit", metavar="N", type=int, help="stop after so many lines")
+    add(
+        "--family", choices=("vmx", "svm"),
+        help="whose exit reasons those are, for traces that do not say (Intel's or AMD's)",
+    )
+    add("-f", "--follow", action="store_true", help="go on as the store grows")
+    add("-o", "--output", metavar="FILE", default="-", help="write there; - is standard output")
+    add_clock(parser)
+
+
+def run(options: Options) -> int:
+    from xtracectl import sink
+    from xtracectl.dumping import Dump
+    from xtracectl.following import follow
+    from xtracectl.request import Request
+
+    request = Request.parse(options)
+    inputs = paths(options)
+    if options.follow and len(inputs) > 1:
+        raise UsageError("-f follows one store, not several inputs")
+    tally = Tally(several=len(inputs) > 1)
+    left = request.limit
+    with sink.opened(options.output, binary=request.format == "xentrace") as out:
+        for path in inputs:
+            with tally.guard(), opened(path) as reader:
+                dump = Dump(request, reader, out, left)
+                if path == inputs[0]:
+                    dump.head()
+                dump.whole()
+                if options.follow:
+                    out.flush()
+                    follow(reader, dump, options.socket)
+                left = dump.left
+                dump.finish()
+                if reader.problems:
+                    tally.note(Exit.PROBLEMS)
+    return tally.code

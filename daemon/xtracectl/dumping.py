@@ -1,0 +1,124 @@
+"""What `dump` does with one input after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tracelib.batches import first_tsc
+from tracelib.chunks import Chunk, TraceInfo, TraceReader
+from tracelib.clock import Clock, find_rate
+from tracelib.columns import Columns
+from tracelib.counting import Counts
+from tracelib.export.fields import Catalogue
+from tracelib.export.lines import CSV, JSON, TEXT, LineWriter, Style
+from tracelib.export.windows import windows, with_losses
+from tracelib.gaps import gap_at, gap_rows
+from tracelib.losses import Loss
+from tracelib.stream import Stream
+from tracelib.units import CpuId, Tsc
+from xtracectl.inputs import warn
+from xtracectl.request import Request
+from xtracectl.sink import Sink
+
+STYLES: dict[str, Style] = {"text": TEXT, "json": JSON, "csv": CSV}
+
+
+class Dump:
+    """One trace on its way out. `left` is how many lines are still wanted, None for all."""
+
+    def __init__(
+        self, request: Request, reader: TraceReader, out: Sink, left: int | None
+    ) -> None:
+        self.left = left
+        self._reader = reader
+        self._out = out
+        rate = find_rate(reader.info, request.cpu_hz)
+        self._clock = Clock(first_tsc(reader) or Tsc(0), rate, reader.info.anchors)
+        self._selection = request.selection(self._clock)
+        family = request.family or reader.info.exit_family
+        self._catalogue = Catalogue(family, _version(reader.info))
+        self._stream = Stream(self._selection, self._catalogue, self._clock)
+        self._style = STYLES.get(request.format)
+        self._seen = Counts()
+
+    def head(self) -> None:
+        """What comes once, before the first input."""
+        if self._style is not None and self._style.head:
+            self._out.write(self._style.head.encode())
+
+    def whole(self) -> None:
+        """Everything that the trace has now."""
+        reader = self._reader
+        losses = self._wanted(reader.losses())
+        if self._style is None:
+            self._windows(reader.chunks(), losses)
+        else:
+            self._say_clock()
+            cpus = [cpu for cpu in reader.cpus() if self._selection.wants_cpu(cpu)]
+            self._lines({cpu: reader.chunks_of(cpu) for cpu in cpus}, losses)
+
+    def more(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
+        """What has come since: held in memory, so that it can be put in order."""
+        held: dict[CpuId, list[Chunk]] = {}
+        for chunk in chunks:
+            if self._selection.wants_cpu(chunk.cpu):
+                copy = memoryview(bytes(chunk.payload))
+                held.setdefault(chunk.cpu, []).append(
+                    Chunk(chunk.cpu, copy, chunk.file, chunk.offset, chunk.before_start)
+                )
+        if self._style is None:
+            self._windows((chunk for row in held.values() for chunk in row), self._wanted(losses))
+        else:
+            self._lines(held, self._wanted(losses))
+        self._out.flush()
+
+    def finish(self) -> None:
+        """Say on standard error what was missing."""
+        lost = self._seen
+        if lost.gaps:
+            causes = [f"{cause} {number}" for cause, number in sorted(lost.lost_by_cause.items())]
+            causes += [f"{cause} unknown" for cause in sorted(lost.unknown_losses)]
+            warn(f"{self._reader.info.name}: records lost in {lost.gaps} gaps: {', '.join(causes)}")
+        for problem in self._reader.problems:
+            warn(str(problem))
+
+    def _wanted(self, losses: Iterable[Loss]) -> list[Loss]:
+        return [loss for loss in losses if self._selection.wants_cpu(loss.cpu)]
+
+    def _lines(
+        self, chunks: Mapping[CpuId, Iterable[Chunk]], losses: Sequence[Loss]
+    ) -> None:
+        assert self._style is not None
+        writer = LineWriter(self._style, self._clock, self._catalogue, self._selection, losses)
+        for batch in self._limited(self._stream.read(chunks, losses)):
+            self._out.write(writer.lines(batch))
+            for row in np.flatnonzero(gap_rows(batch)).tolist():
+                self._seen.add_gap(self._selection.clip(gap_at(batch, row, losses)))
+
+    def _limited(self, batches: Iterator[Columns]) -> Iterator[Columns]:
+        while self.left != 0 and (batch := next(batches, None)) is not None:
+            if self.left is not None:
+                batch = batch.take(slice(0, self.left))
+                self.left -= len(batch)
+            yield batch
+
+    def _windows(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
+        rows = with_losses(chunks, losses)
+        for window in windows(rows, self._selection, self._catalogue, limit=self.left):
+            self._out.write(window)
+
+    def _say_clock(self) -> None:
+        rate = self._clock.rate
+        name = self._reader.info.name
+        if rate is None:
+            warn(f"{name}: the clock rate is not known: times are in cycles (see --cpu-hz)")
+        else:
+            warn(f"{name}: times are in seconds since the first record, at {rate}")
+
+
+def _version(info: TraceInfo) -> tuple[int, int] | None:
+    match = re.match(r"(\d+)\.(\d+)", info.hypervisor_version or "")
+    return None if match is None else (int(match[1]), int(match[2]))

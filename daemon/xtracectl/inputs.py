@@ -1,0 +1,82 @@
+"""The INPUT arguments of the reading commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tracelib
+from tracelib.chunks import TraceReader
+from tracelib.errors import XtraceError
+from tracelib.units import parse_hz
+from xtracectl import output
+from xtracectl.exits import Exit, exit_code
+from xtracectl.places import Options
+
+STANDARD_INPUT_NAME = "standard input"
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """INPUT..., and how to read times in them."""
+    parser.add_argument(
+        "inputs", nargs="*", metavar="INPUT",
+        help="a store's directory, a segment, an xentrace file, or - for standard input "
+        "(default: the service's store)",
+    )
+
+
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    """--cpu-hz."""
+    parser.add_argument(
+        "--cpu-hz", metavar="RATE", type=_rate,
+        help="cycles per second, such as 2.4G or 2100M: for xentrace files, which do not say",
+    )
+
+
+def _rate(text: str) -> int:
+    return parse_hz(text)
+
+
+def paths(options: Options) -> list[str]:
+    """What to read."""
+    given: list[str] = options.inputs
+    return given or [str(options.store)]
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TraceReader]:
+    reader = tracelib.open(path)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def warn(message: str) -> None:
+    """Something the user should know, beside the data."""
+    output.complain(message)
+
+
+class Tally:
+    """The exit code of a command over several inputs: one that cannot be read at all is
+    reported and the others still are."""
+
+    def __init__(self, several: bool) -> None:
+        self._several = several
+        self.code: int = Exit.OK
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Run one input's part; an error ends only that, if there are others."""
+        try:
+            yield
+        except XtraceError as error:
+            if not self._several:
+                raise
+            output.complain(error.message, error.hint)
+            self.note(exit_code(error))
+
+    def note(self, code: int) -> None:
+        """Remember the first code that is not 0."""
+        self.code = self.code or code

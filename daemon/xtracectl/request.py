@@ -1,0 +1,68 @@
+"""What `dump` is asked for: its arguments, checked."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+
+from tracelib.clock import Clock
+from tracelib.cpulist import parse_cpu_list
+from tracelib.errors import UsageError
+from tracelib.selection import EventFilter, Selection, parse_events
+from tracelib.units import CpuId, DomId, Nanoseconds
+from xtracectl.places import Options
+from xtracectl.times import Moment, parse_moment
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """None means all, or unknown."""
+
+    format: str
+    since: Moment | None
+    until: Moment | None
+    cpus: frozenset[CpuId] | None
+    domain: DomId | None
+    events: EventFilter | None
+    limit: int | None
+    family: str | None
+    cpu_hz: int | None
+
+    @classmethod
+    def parse(cls, options: Options) -> Request:
+        """Raises UsageError."""
+        now = Nanoseconds(time.time_ns())
+        return cls(
+            format=options.format,
+            since=None if options.since is None else parse_moment(options.since, now),
+            until=None if options.until is None else parse_moment(options.until, now),
+            cpus=None if options.cpu is None else parse_cpu_list(options.cpu),
+            domain=None if options.domain is None else _domain(options.domain),
+            events=None if options.event is None else parse_events(options.event),
+            limit=_limit(options.limit),
+            family=options.family,
+            cpu_hz=options.cpu_hz,
+        )
+
+    def selection(self, clock: Clock) -> Selection:
+        """What to show of a trace with this clock. Raises UsageError for times that it
+        cannot tell."""
+        return Selection(
+            self.cpus, self.events, self.domain,
+            None if self.since is None else self.since.resolve(clock),
+            None if self.until is None else self.until.resolve(clock),
+        )
+
+
+def _domain(text: str) -> DomId:
+    match = re.fullmatch(r"d?([0-9]{1,5})", text.strip().lower())
+    if match is None or int(match[1]) > 0xFFFF:
+        raise UsageError(f"{text!r} is no domain", hint="write its number, such as 3 or d3")
+    return DomId(int(match[1]))
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise UsageError(f"--limit {limit} is negative")
+    return limit

@@ -1,0 +1,111 @@
+"""Where a dump goes: standard output, or a file that is whole or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from tracelib.errors import UsageError
+from tracelib.store import fsops
+
+STANDARD_OUTPUT = "-"
+
+
+class Sink(Protocol):
+    """Takes bytes, in order."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def flush(self) -> None:
+        """Make what was written visible to a reader."""
+
+
+class _StandardOutput:
+    """Failures of writing are OutputError and BrokenPipeError (xtracectl.output)."""
+
+    def write(self, data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+class _File:
+    def __init__(self, descriptor: int, path: Path, *, seekable: bool) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._offset = 0 if seekable else None
+
+    def write(self, data: bytes) -> None:
+        if self._offset is not None:
+            fsops.write_all(self._descriptor, data, self._offset, path=self._path)
+            self._offset += len(data)
+            return
+        view = memoryview(data)
+        with fsops.translated("write", self._path):
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+
+@contextmanager
+def opened(path: str, *, binary: bool) -> Iterator[Sink]:
+    """`path` is a file, or "-". A regular file gets its name only when all is written, and
+    takes the place of one that had it. Raises UsageError for binary data to a terminal;
+    StoreError."""
+    if path == STANDARD_OUTPUT:
+        if binary and sys.stdout.isatty():
+            raise _refusal("standard output")
+        yield _StandardOutput()
+        sys.stdout.flush()
+        return
+    target = Path(path)
+    try:
+        special = not stat.S_ISREG(target.stat().st_mode)
+    except OSError:
+        special = False
+    if special:
+        yield from _special(target, binary=binary)
+    else:
+        yield from _regular(target)
+
+
+def _special(path: Path, *, binary: bool) -> Iterator[Sink]:
+    """A device or a pipe: written in place."""
+    descriptor = fsops.open_existing(path)
+    try:
+        if binary and os.isatty(descriptor):
+            raise _refusal(str(path))
+        yield _File(descriptor, path, seekable=False)
+    finally:
+        os.close(descriptor)
+
+
+def _regular(path: Path) -> Iterator[Sink]:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = fsops.create_exclusive(temporary)
+    try:
+        yield _File(descriptor, path, seekable=True)
+        fsops.fdatasync(descriptor, path=path)
+        with fsops.translated("rename to", path):
+            temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _refusal(what: str) -> UsageError:
+    return UsageError(
+        f"{what} is a terminal, and xentrace's format is binary",
+        hint="give -o FILE, or send it into a pipe",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tracelib.chunks import TraceReader
@@ -11,6 +12,7 @@ from tracelib.segment.block import MAGIC, PAGE
 from tracelib.store.fsops import translated
 from tracelib.store.names import parse_name
 from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.units import CpuId, Tsc
 from tracelib.xentrace.reader import XentraceReader
 from tracelib.xentrace.spool import spool
 
@@ -47,6 +49,41 @@ def open(path: str | os.PathLike[str]) -> TraceReader:
     finally:
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def open_parts(path: str | os.PathLike[str]) -> Iterator[TraceReader]:
+    """Like `open`, but a store comes one boot of the hypervisor after the other: time stamps
+    of different boots have nothing in common, so each part is merged and dated by itself.
+
+    Each reader is closed when the next one is asked for.
+    """
+    reader = open(path)
+    boots = reader.boots() if isinstance(reader, StoreReader) else []
+    try:
+        if len(boots) < 2:
+            yield reader
+            return
+    finally:
+        reader.close()
+    for first, last in boots:
+        with StoreReader(Path(path), first=first, last=last) as part:
+            yield part
+
+
+def running_at_start(reader: TraceReader) -> dict[CpuId, int]:
+    """Who ran on each CPU when the trace began, as domain << 16 | vCPU, where it says so."""
+    state = reader.state() if isinstance(reader, StoreReader | SegmentReader) else None
+    if state is None:
+        return {}
+    return {cpu: dom << 16 | vcpu for cpu, (dom, vcpu) in state.cpus.items()}
+
+
+def skip_before(reader: TraceReader, tsc: Tsc) -> bool:
+    """Have the reader leave out what it can tell to be wholly older; False if it cannot."""
+    if not isinstance(reader, StoreReader | SegmentReader):
+        return False
+    reader.narrow(first=tsc)
+    return True
 
 
 def _has_blocks(descriptor: int) -> bool:

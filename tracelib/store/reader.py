@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -12,6 +13,7 @@ from typing import Self, TypeVar
 from tracelib.chunks import Chunk, Problem, TraceInfo
 from tracelib.errors import FormatError
 from tracelib.losses import Loss
+from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.store import names
 from tracelib.store.directory import SegmentEntry, list_segments, open_entry
 from tracelib.store.follow import Follower
@@ -34,6 +36,8 @@ class _Known:
     cpus: frozenset[CpuId]
     tsc_range: tuple[Tsc, Tsc] | None
     wall_range: tuple[Nanoseconds, Nanoseconds] | None
+    boot: str | None
+    """Which boot of the hypervisor; TSCs of different boots have nothing in common."""
 
 
 class StoreReader:
@@ -43,13 +47,17 @@ class StoreReader:
     sealed segments only those being read are open. A context manager.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Surveys every segment: a few small reads each. Raises StoreError. Segments that
-        only a newer release can read are left out and noted in `problems`."""
+    def __init__(
+        self, directory: Path, *, first: int = names.FIRST_SEQUENCE, last: int | None = None
+    ) -> None:
+        """Surveys every segment with a number from `first` to `last`: a few small reads each.
+        Raises StoreError. Segments that only a newer release can read are left out and noted
+        in `problems`."""
         self._noted = ProblemList()
         self.problems: list[Problem] = self._noted.problems
         self.info = TraceInfo("store", str(directory))
         self._directory = directory
+        self._range = first, last
         self._readers: dict[int, SegmentReader] = {}
         self._users: Counter[int] = Counter()
         """Open readers by sequence number, and how many iterators use each."""
@@ -63,7 +71,10 @@ class StoreReader:
             raise
 
     def _survey(self) -> Iterator[_Known]:
+        first, last = self._range
         for entry in list_segments(self._directory):
+            if entry.sequence < first or (last is not None and entry.sequence > last):
+                continue
             reader = self._acquire(entry)
             if reader is None:
                 continue
@@ -72,7 +83,10 @@ class StoreReader:
             if entry.sealed:
                 self._release(entry)
             # An unsealed one stays open, so that its end stays where it is now.
-            yield _Known(entry, frozenset(reader.cpus()), reader.tsc_range, reader.wall_range)
+            boot = None if reader.metadata is None else reader.metadata.boot_id
+            yield _Known(
+                entry, frozenset(reader.cpus()), reader.tsc_range, reader.wall_range, boot
+            )
 
     def _note_info(self, reader: SegmentReader) -> None:
         """The newest segment speaks for all, but each has its own clock anchors."""
@@ -85,6 +99,28 @@ class StoreReader:
     def cpus(self) -> Sequence[CpuId]:
         """CPUs with at least one records block, ascending."""
         return sorted(frozenset().union(*(known.cpus for known in self._segments)))
+
+    def boots(self) -> list[tuple[int, int | None]]:
+        """First and last segment number of each boot of the hypervisor, in order; the last
+        one is open. To be read one at a time: no order by TSC goes across boots."""
+        starts = [names.FIRST_SEQUENCE]
+        boot: str | None = None
+        for known in self._segments:
+            # A segment without metadata goes with the one before.
+            if known.boot is not None and boot is not None and known.boot != boot:
+                starts.append(known.entry.sequence)
+            boot = known.boot or boot
+        return [
+            (start, None if following is None else following - 1)
+            for start, following in zip_longest(starts, starts[1:])
+        ]
+
+    def state(self) -> RunstateSnapshot | None:
+        """Who ran where when the oldest segment was opened; None if that is not known."""
+        for known in self._segments[:1]:
+            for state in self._read(known, lambda reader: iter([reader.state()])):
+                return state
+        return None
 
     def narrow(self, first: Tsc | None = None, last: Tsc | None = None) -> None:
         """From now on leave out segments and blocks that lie wholly outside this range of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.ring import MemoryRing, Producer
 from tests.support.machines import PRODUCERS, new_ring, real_records, take
+from tests.support.ring import MemoryRing, Producer
 from tracelib.records import Record, make_record
 from tracelib.units import Tsc
 

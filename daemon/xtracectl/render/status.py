@@ -6,12 +6,12 @@ that `status` needs to import nothing of the service's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tracelib.events.classes import ALL_CLASSES
 from tracelib.units import format_duration, format_size
-from xtracectl.render.table import count, labelled, moment, table
+from xtracectl.render.table import count, indented, labelled, moment, table
 
 Map = Mapping[str, Any]
 
@@ -23,23 +23,26 @@ def render(status: Map) -> str:
 
 
 def _head(status: Map) -> str:
-    lines = [f"{status['state']}, {'healthy' if status['healthy'] else 'not healthy'}"]
-    lines += [labelled("", f"! {reason}") for reason in status["reasons"]]
     how = "compiled" if status["compiled"] else "not compiled: slower"
-    lines.append(labelled(
-        "", f"xtraced {status['version']} ({how}), pid {status['pid']},"
-        f" up {format_duration(status['uptime'])} since {moment(status['started_at'])}",
-        f"{count(status['records'])} records ({format_size(status['bytes'])}) taken;"
-        f" {lost_sum(status)}",
-    ))
-    return "\n".join(lines)
+    return "\n".join([
+        f"{status['state']}, {'healthy' if status['healthy'] else 'not healthy'}",
+        *(indented(f"! {reason}", 2) for reason in status["reasons"]),
+        indented(
+            f"up {format_duration(status['uptime'])} (since {moment(status['started_at'])}),"
+            f" pid {status['pid']}, xtraced {status['version']}, {how}", 2,
+        ),
+        indented(
+            f"{count(status['records'])} records ({format_size(status['bytes'])}) taken,"
+            f" {lost_sum(status)}", 2,
+        ),
+    ])
 
 
 def lost_sum(status: Map) -> str:
     """How much was lost, in a phrase. What nobody can count is said, not counted as 0."""
     known, unknown = sum(status["lost"].values()), bool(status["lost_unknown"])
     if not known:
-        return "lost: nobody can know how many" if unknown else "none lost"
+        return "nobody can know how many lost" if unknown else "none lost"
     share = 100 * known / max(status["records"] + known, 1)
     text = f"{count(known)} lost ({share:.2g} %)"
     return text + ", and more that nobody can count" if unknown else text
@@ -54,8 +57,8 @@ def _rings(status: Map, now: int) -> Iterator[str]:
     yield labelled("masks", *masks(status["masks"]))
     wakes = status["wakes"]
     yield labelled(
-        "woken", f"{count(wakes['event'])} times by an event, {count(wakes['timer'])} by the"
-        f" timer, {count(wakes['command'])} by a command; {count(wakes['missed'])} events missed",
+        "wakes", f"event {count(wakes['event'])}, timer {count(wakes['timer'])},"
+        f" command {count(wakes['command'])}; events missed: {count(wakes['missed'])}",
     )
     yield ""
     yield _cpus(status["cpus"], now)
@@ -91,31 +94,30 @@ def events(mask: int) -> str:
     return f"{describe(mask)} ({mask:#010x})"
 
 
-_CPU_HEADS = ("CPU", "ring", "fill", "high", "records", "bytes", "lost", "ago", "by")
+_CPU_HEADS = ("CPU", "ring", "fill", "high", "records", "bytes", "lost", "last drain")
 
 
 def _cpus(cpus: list[Map], now: int) -> str:
     rows = [_cpu_row(cpu, now) for cpu in cpus]
-    lines = table(_CPU_HEADS, rows, left=(8,)).splitlines()
+    lines = table(_CPU_HEADS, rows, left=(7,)).splitlines()
     text = [lines[0]]
     for cpu, line in zip(cpus, lines[1:], strict=True):
         text.append(line)
         if cpu["trouble"] and cpu["ring_bytes"]:
-            text.append(labelled("", f"! {cpu['trouble']}"))
+            text.append(indented(f"! {cpu['trouble']}", 5))
     return "\n".join(text)
 
 
 def _cpu_row(cpu: Map, now: int) -> tuple[str, ...]:
     size = cpu["ring_bytes"]
     if not size:
-        return (str(cpu["cpu"]), "none", "-", "-", "-", "-", "-", "-", cpu["trouble"] or "-")
+        return (str(cpu["cpu"]), "none", "-", "-", "-", "-", "-", cpu["trouble"] or "-")
     lost = count(sum(cpu["lost"].values())) + ("+?" if cpu["lost_unknown"] else "")
     drain = cpu["last_drain"]
     return (
         str(cpu["cpu"]), format_size(size), _percent(cpu["fill"], size),
         _percent(cpu["high_water"], size), count(cpu["records"]), format_size(cpu["bytes"]), lost,
-        "never" if drain is None else format_duration(max(now - drain, 0)),
-        cpu["last_wake"] or "-",
+        "never" if drain is None else f"{_since(drain, now)} ago, {cpu['last_wake']}",
     )
 
 
@@ -166,9 +168,8 @@ def _latency(writer: Map) -> str:
     latency = writer["latency"]
     if latency is None:
         return ""
-    return "; each took " + ", ".join(
-        f"{name} {format_duration(latency[key])}"
-        for name, key in (("half", "p50"), ("99 %", "p99"), ("at most", "max"))
+    return ", each " + ", ".join(
+        f"{format_duration(latency[key])} ({key})" for key in ("p50", "p99", "max")
     )
 
 
@@ -203,17 +204,22 @@ def _store(store: Map) -> Iterator[str]:
 
 
 def _limits(store: Map) -> str:
-    texts = {
-        "max_bytes": format_size(store["max_bytes"]),
-        "keep_free": format_size(store["keep_free"]),
-        "max_age": format_duration(store["max_age"]),
-        "max_segments": str(store["max_segments"]),
+    """Those that are set; 0 means no limit."""
+    formats: dict[str, Callable[[int], str]] = {
+        "max_bytes": format_size, "keep_free": format_size, "max_age": format_duration,
+        "max_segments": str,
     }
     return ", ".join(
-        f"{name} {text if store[name] else 'none'}" + (" (acts)" if store["acting"] == name else "")
-        for name, text in texts.items()
+        f"{name} {shown(store[name])}" + (" (acts)" if store["acting"] == name else "")
+        for name, shown in formats.items()
+        if store[name]
     )
 
 
+def _since(then: int, now: int) -> str:
+    # A clock that was set back must not show as a negative time.
+    return format_duration(max(now - then, 0))
+
+
 def _ago(since: int, now: int) -> str:
-    return f"{moment(since)} ({format_duration(max(now - since, 0))})"
+    return f"{moment(since)} ({_since(since, now)})"

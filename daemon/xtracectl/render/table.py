@@ -25,17 +25,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[in
     )
 
 
-def labelled(label: str, *paragraphs: str) -> str:
-    """A label in front of paragraphs, each wrapped at 80 columns and starting a line."""
-    indent = " " * LABEL_WIDTH
-    text = "\n".join(
-        textwrap.fill(
-            paragraph, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ",
-            break_on_hyphens=False,
-        )
-        for paragraph in paragraphs
-        if paragraph
+def indented(paragraph: str, indent: int) -> str:
+    """A paragraph wrapped at 80 columns, its other lines two blanks further in."""
+    return textwrap.fill(
+        paragraph, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
+        break_on_hyphens=False,
     )
+
+
+def labelled(label: str, *paragraphs: str) -> str:
+    """A label in front of paragraphs, each wrapped and starting a line."""
+    text = "\n".join(indented(paragraph, LABEL_WIDTH) for paragraph in paragraphs)
     return label.ljust(LABEL_WIDTH) + text[LABEL_WIDTH:]
 
 

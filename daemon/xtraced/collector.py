@@ -11,7 +11,7 @@ that is slow, or that was left more than half full, would otherwise wait for eve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -23,7 +23,8 @@ from tracelib.ring.layout import CONS_WORD, PROD_WORD, explain_indexes
 from tracelib.ring.runstates import RunstateTable
 from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes
 from tracelib.status import WakeStatus
-from tracelib.units import Nanoseconds, Tsc
+from tracelib.store.recover import RingPosition
+from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.account import RingAccount
 from xtraced.clock import Clock
 from xtraced.sources import Source
@@ -229,6 +230,25 @@ class Collector:
         for account in self.accounts:
             words = account.ring.words
             account.cons = words[CONS_WORD] = words[PROD_WORD]
+
+    def note_predecessor(self, stored: Mapping[CpuId, RingPosition]) -> None:
+        """Compare where the stored records of each ring end with where its consumer index is:
+        what lies between was taken by a service that died before it could store it."""
+        for account in self.accounts:
+            cpu, position = account.ring.cpu, stored.get(account.ring.cpu)
+            cons = account.ring.words[CONS_WORD]
+            if (
+                position is None
+                or position.ring_id != account.ring.identity
+                or position.ring_end == cons
+            ):
+                continue
+            account.add_loss(Cause.CRASH, None)
+            self._losses.append(
+                Loss(Cause.CRASH, cpu, None, first_tsc=position.last_tsc,
+                     at=self._clock.realtime(), detail="taken from the ring and never stored")
+            )
+            log.warning("crash_loss", cpu=cpu, stored_until=position.ring_end, taken_until=cons)
 
     # Waiting for buffers
 

@@ -20,6 +20,7 @@ import trio
 from tracelib.chunks import ClockAnchor
 from tracelib.errors import ConfigError, UsageError, XtraceError
 from tracelib.status import MaskStatus, Status
+from tracelib.store.recover import RingPosition, ring_positions
 from tracelib.units import CpuId, Nanoseconds, format_size
 from xtraced.clock import Clock
 from xtraced.collector import Collector, Pace
@@ -118,8 +119,19 @@ class Service:
 
     async def _start(self) -> None:
         self._set_masks(self.wanted)
+        self.collector.note_predecessor(await self._stored_positions())
         path = await self._writer.open(self._opening()).wait()
         log.info("store_open", segment=path)
+
+    async def _stored_positions(self) -> dict[CpuId, RingPosition]:
+        """Where each ring's stored records end. Unknown if the store cannot be read, which
+        must not keep a service from collecting."""
+        directory = self.settings.store.directory
+        try:
+            return await self._writer.call(lambda: ring_positions(directory)).wait() or {}
+        except XtraceError as exc:
+            log.warning("predecessor_unknown", error=str(exc))
+            return {}
 
     async def _begin(self) -> None:
         """Take what lies in the rings, switch tracing on, say that we are there."""

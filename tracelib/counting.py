@@ -62,6 +62,23 @@ class Counts:
         for row in np.flatnonzero(batch.event == LOST_RECORDS).tolist():
             self.add_gap(gap_at(batch, row, ()))
 
+    def add(self, other: Counts) -> None:
+        """Add another part's sums. Times stay this one's, except that they end with it."""
+        for total, more in (
+            (self.per_event, other.per_event), (self.per_cpu, other.per_cpu),
+            (self.lost, other.lost), (self.lost_by_cause, other.lost_by_cause),
+            (self.unknown_losses, other.unknown_losses),
+        ):
+            total.update(more)  # type: ignore[arg-type]
+        self.untimed += other.untimed
+        self.wraps += other.wraps
+        self.steps_back += other.steps_back
+        self.gaps += other.gaps
+        if self.first_tsc is None:
+            self.first_tsc = other.first_tsc
+        if other.last_tsc is not None:
+            self.last_tsc = other.last_tsc
+
     def _add_times(self, first: int, last: int) -> None:
         self.first_tsc = Tsc(first if self.first_tsc is None else min(first, self.first_tsc))
         self.last_tsc = Tsc(last if self.last_tsc is None else max(last, self.last_tsc))

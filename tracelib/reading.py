@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tracelib.chunks import TraceReader
@@ -51,23 +52,17 @@ def open(path: str | os.PathLike[str]) -> TraceReader:
             os.close(descriptor)
 
 
-def open_parts(path: str | os.PathLike[str]) -> Iterator[TraceReader]:
+def parts(path: str | os.PathLike[str]) -> list[Callable[[], TraceReader]]:
     """Like `open`, but a store comes one boot of the hypervisor after the other: time stamps
     of different boots have nothing in common, so each part is merged and dated by itself.
 
-    Each reader is closed when the next one is asked for.
+    Each part is to be called for its reader. Raises StoreError for a store.
     """
-    reader = open(path)
-    boots = reader.boots() if isinstance(reader, StoreReader) else []
-    try:
-        if len(boots) < 2:
-            yield reader
-            return
-    finally:
-        reader.close()
-    for first, last in boots:
-        with StoreReader(Path(path), first=first, last=last) as part:
-            yield part
+    if os.fspath(path) == STANDARD_INPUT or not Path(path).is_dir():
+        return [partial(open, path)]
+    with StoreReader(Path(path)) as store:
+        boots = store.boots()
+    return [partial(StoreReader, Path(path), first=first, last=last) for first, last in boots]
 
 
 def running_at_start(reader: TraceReader) -> dict[CpuId, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tracelib.batches import BATCH_BYTES, TOTAL_BYTES, CpuDecoder
 from tracelib.chunks import Chunk
 from tracelib.clock import Clock
-from tracelib.columns import Columns
+from tracelib.columns import NOBODY_KNOWN, Columns
 from tracelib.export.fields import Catalogue
 from tracelib.gaps import stated_rows
 from tracelib.losses import Loss
@@ -26,10 +26,15 @@ class Stream:
     next, so that a trace that grows can be read on.
     """
 
-    def __init__(self, selection: Selection, catalogue: Catalogue, clock: Clock) -> None:
+    def __init__(
+        self, selection: Selection, catalogue: Catalogue, clock: Clock,
+        running: Mapping[CpuId, int],
+    ) -> None:
+        """`running` says who runs on each CPU at the start (Columns.running), if known."""
         self.selection = selection
         self.catalogue = catalogue
         self.clock = clock
+        self._running = running
         self.decoders: dict[CpuId, CpuDecoder] = {}
 
     def read(
@@ -56,7 +61,9 @@ class Stream:
 
     def _decoder(self, cpu: CpuId) -> CpuDecoder:
         if cpu not in self.decoders:
-            self.decoders[cpu] = CpuDecoder(cpu)
+            self.decoders[cpu] = CpuDecoder(
+                cpu, running=self._running.get(cpu, NOBODY_KNOWN)
+            )
         return self.decoders[cpu]
 
 

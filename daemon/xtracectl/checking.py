@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import tracelib
 from tracelib.segment.findings import Finding
 from tracelib.store.reader import SegmentReader, StoreReader
 from tracelib.store.verify import verify_segment, verify_store
 from tracelib.xentrace.reader import XentraceReader
 from tracelib.xentrace.verify import verify_xentrace
-from xtracectl.inputs import opened
 
 
 def check(path: str) -> Iterator[Finding]:
@@ -18,7 +19,7 @@ def check(path: str) -> Iterator[Finding]:
     if Path(path).is_dir():
         yield from verify_store(Path(path))
         return
-    with opened(path) as reader:
+    with closing(tracelib.open(path)) as reader:
         if isinstance(reader, XentraceReader):
             yield from verify_xentrace(reader)
             return

@@ -17,6 +17,7 @@ from tracelib.export.lines import CSV, JSON, TEXT, LineWriter, Style
 from tracelib.export.windows import windows, with_losses
 from tracelib.gaps import gap_at, gap_rows
 from tracelib.losses import Loss
+from tracelib.reading import running_at_start, skip_before
 from tracelib.stream import Stream
 from tracelib.units import CpuId, Tsc
 from xtracectl.inputs import warn
@@ -24,6 +25,12 @@ from xtracectl.request import Request
 from xtracectl.sink import Sink
 
 STYLES: dict[str, Style] = {"text": TEXT, "json": JSON, "csv": CSV}
+
+
+def head(format_name: str) -> bytes:
+    """What comes once, before the first input."""
+    style = STYLES.get(format_name)
+    return b"" if style is None else style.head.encode()
 
 
 class Dump:
@@ -40,14 +47,14 @@ class Dump:
         self._selection = request.selection(self._clock)
         family = request.family or reader.info.exit_family
         self._catalogue = Catalogue(family, _version(reader.info))
-        self._stream = Stream(self._selection, self._catalogue, self._clock)
+        since = self._selection.since
+        running: dict[CpuId, int] = {}
+        # Where older blocks are skipped, who ran when they began is no news any more.
+        if since is None or not skip_before(reader, since):
+            running = running_at_start(reader)
+        self._stream = Stream(self._selection, self._catalogue, self._clock, running)
         self._style = STYLES.get(request.format)
         self._seen = Counts()
-
-    def head(self) -> None:
-        """What comes once, before the first input."""
-        if self._style is not None and self._style.head:
-            self._out.write(self._style.head.encode())
 
     def whole(self) -> None:
         """Everything that the trace has now."""

@@ -6,15 +6,11 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import tracelib
-from tracelib.chunks import TraceReader
 from tracelib.errors import XtraceError
 from tracelib.units import parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
 from xtracectl.places import Options
-
-STANDARD_INPUT_NAME = "standard input"
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +38,6 @@ def paths(options: Options) -> list[str]:
     """What to read."""
     given: list[str] = options.inputs
     return given or [str(options.store)]
-
-
-@contextmanager
-def opened(path: str) -> Iterator[TraceReader]:
-    reader = tracelib.open(path)
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 def warn(message: str) -> None:

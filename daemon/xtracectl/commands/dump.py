@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, opened, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, paths
 from xtracectl.places import Options
 
 HELP = "print the records, decoded, filtered and in time order"
@@ -56,8 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
+    from tracelib.reading import parts
     from xtracectl import sink
-    from xtracectl.dumping import Dump
+    from xtracectl.dumping import Dump, head
     from xtracectl.following import follow
     from xtracectl.request import Request
 
@@ -68,17 +70,16 @@ def run(options: Options) -> int:
     tally = Tally(several=len(inputs) > 1)
     left = request.limit
     with sink.opened(options.output, binary=request.format == "xentrace") as out:
+        out.write(head(request.format))
         for path in inputs:
-            with tally.guard(), opened(path) as reader:
-                dump = Dump(request, reader, out, left)
-                if path == inputs[0]:
-                    dump.head()
-                dump.whole()
-                if options.follow:
-                    out.flush()
-                    follow(reader, dump, options.socket)
-                left = dump.left
-                dump.finish()
-                if reader.problems:
-                    tally.note(Exit.PROBLEMS)
+            with tally.guard():
+                for place, part in enumerate(found := parts(path), start=1):
+                    with closing(part()) as reader:
+                        dump = Dump(request, reader, out, left)
+                        dump.whole()
+                        if options.follow and place == len(found):
+                            follow(reader, dump, options.socket)
+                        left = dump.left
+                        dump.finish()
+                        tally.note(Exit.PROBLEMS if reader.problems else Exit.OK)
     return tally.code

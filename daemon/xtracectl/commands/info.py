@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, opened, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, paths
 from xtracectl.places import Options
 
 HELP = "say what a trace holds: records by event and CPU, losses, time span, problems"
@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: Options) -> int:
     from xtracectl.render.info import json_text, text
-    from xtracectl.summary import describe
+    from xtracectl.summary import summarize
 
     summaries = []
     inputs = paths(options)
     tally = Tally(several=len(inputs) > 1)
     for path in inputs:
-        with tally.guard(), opened(path) as reader:
-            summary = describe(reader, cpu_hz=options.cpu_hz)
+        with tally.guard():
+            summary = summarize(path, cpu_hz=options.cpu_hz)
             summaries.append(summary)
             if summary.problems:
                 tally.note(Exit.PROBLEMS)

@@ -52,7 +52,8 @@ def _object(summary: Summary) -> dict[str, Any]:
         "hypervisor": info.hypervisor,
         "hypervisor_version": info.hypervisor_version,
         "host": info.host,
-        "segments": info.segments,
+        "segments": summary.segments,
+        "boots": summary.boots,
         "problems": [
             {
                 "file": problem.file, "offset": problem.offset, "reason": problem.reason,
@@ -94,7 +95,7 @@ _KINDS = {"store": "a store of {} segments", "segment": "a segment", "xentrace":
 
 def _heading(summary: Summary) -> list[str]:
     info, counts = summary.info, summary.counts
-    kind = _KINDS.get(info.kind, info.kind).format(info.segments)
+    kind = _KINDS.get(info.kind, info.kind).format(summary.segments)
     lines = [f"{info.name}: {kind}"]
     untimed = f" ({counts.untimed:,} without a time of their own)" if counts.untimed else ""
     lines.append(f"  records     {counts.records:,}{untimed}")
@@ -103,6 +104,8 @@ def _heading(summary: Summary) -> list[str]:
     if summary.started_at is not None:
         moment = datetime.datetime.fromtimestamp(summary.started_at // 10**9, datetime.UTC)
         lines.append(f"  started     {moment:%Y-%m-%d %H:%M:%S} UTC")
+    if summary.boots > 1:
+        lines.append(f"  boots       {summary.boots}: TSC and time start anew with each")
     if counts.first_tsc is not None:
         lines.append(f"  TSC         {counts.first_tsc} to {counts.last_tsc}")
     machine = [info.host, info.hypervisor, info.hypervisor_version, info.cpu_vendor]
@@ -128,6 +131,8 @@ def _time(summary: Summary) -> str:
     if counts.first_tsc is None or counts.last_tsc is None:
         return "no record has a time stamp"
     if summary.span is None or summary.rate is None:
+        if summary.boots > 1:
+            return "the clock rate is not known (--cpu-hz)"
         cycles = counts.last_tsc - counts.first_tsc
         return f"{cycles:,} cycles; the clock rate is not known (--cpu-hz)"
     return f"{format_duration(summary.span)} at {summary.rate}"

@@ -9,6 +9,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 COMPILED = {
+    "tracelib.ring.cycles": "tracelib/ring/cycles.py",
     "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
     "tracelib.ring.producer": "tracelib/ring/producer.py",
     "tracelib.segment.order": "tracelib/segment/order.py",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tracelib.errors import SourceError
 from xtraced.checks import sim_options
 from xtraced.settings import Settings
 from xtraced.sources import Source
 
 
 def make_source(settings: Settings) -> Source:
-    """The source that the settings name, not opened yet. Raises SourceError."""
+    """The source that the settings name, not opened yet."""
     kind = settings.source.kind
     pages = settings.source.pages
     if kind.name == "sim":
@@ -20,7 +19,6 @@ def make_source(settings: Settings) -> Source:
         from xtraced.sources.file import file_source
 
         return file_source(kind.path, pages=pages, truth=settings.sim.truth)
-    raise SourceError(
-        "this release cannot read a real Xen's rings yet",
-        hint="try --source sim, or --source file:PATH",
-    )
+    from xtraced.sources.xen.source import XenSource
+
+    return XenSource(pages=pages)

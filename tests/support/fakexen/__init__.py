@@ -1,0 +1,71 @@
+"""Builds the stand-ins for Xen's libraries, and puts them in the real ones' place.
+
+fakexen.h says what they are and what the environment can make them do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NAMES = ("xencall", "xenforeignmemory", "xenevtchn")
+COMPILER = shutil.which("cc")
+XENTRACE = Path("/usr/lib/xen-4.17/bin/xentrace")
+"""Debian's, linked with libxenctrl.so.4.17 (package xen-utils-4.17)."""
+
+
+def build(directory: Path) -> Path:
+    """Compile the three libraries into this directory; returns it."""
+    assert COMPILER is not None
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        command = [
+            COMPILER, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror",
+            f"-Wl,-soname,lib{name}.so.1", f"-Wl,--version-script={HERE / name}.map",
+            "-o", str(library(directory, name)), str(HERE / f"{name}.c"),
+        ]  # fmt: skip
+        subprocess.run(command, check=True)
+    return directory
+
+
+def library(directory: Path, name: str) -> Path:
+    return directory / f"lib{name}.so.1"
+
+
+def environ(
+    directory: Path, socket: Path, *, preload: bool = False, **behaviour: str
+) -> dict[str, str]:
+    """What a program needs in its environment to find the stand-ins, and through them the
+    hypervisor at `socket`. `behaviour`: fail, sysctl, overflow, spoil (fakexen.h)."""
+    found = {"LD_LIBRARY_PATH": str(directory), **variables(socket, behaviour)}
+    if preload:
+        found["LD_PRELOAD"] = str(library(directory, "xenevtchn"))
+    return found
+
+
+def variables(socket: Path, behaviour: Mapping[str, str]) -> dict[str, str]:
+    """The stand-ins' own variables."""
+    told = {f"FAKEXEN_{name.upper()}": value for name, value in behaviour.items()}
+    return {"FAKEXEN_SOCKET": str(socket), **told}
+
+
+def load_here(directory: Path) -> None:
+    """Have this process find the stand-ins by soname from now on, whatever its library
+    path: the linker takes a library that is loaded already."""
+    for name in NAMES:
+        ctypes.CDLL(str(library(directory, name)), mode=os.RTLD_NOW)
+
+
+def failing(**calls: int) -> str:
+    """For `fail`: these calls with these errnos. `map_3` is the third call of `map`."""
+    rules = []
+    for name, number in calls.items():
+        stem, _, nth = name.rpartition("_")
+        call = f"{stem}:{nth}" if nth.isdigit() else name
+        rules.append(f"{call}={number}")
+    return ",".join(rules)

@@ -72,6 +72,8 @@ class Collector:
         self._buffer: StagingBuffer | None = None
         self._losses: list[Loss] = []
         self._round = 0
+        self._unfinished = False
+        """The last round stopped before it had seen every ring."""
         self._next_flush = -math.inf
         self._stopping = False
         self._waiting: trio.CancelScope | None = None
@@ -127,11 +129,13 @@ class Collector:
     def drain(self, why: str) -> bool:
         """Drain the rings; those that are nearly empty only if `why` is not "event".
 
-        False if it had to stop for want of a staging buffer.
+        False if it had to stop for want of a staging buffer. Then the round is not over: the
+        next call goes on with it, and takes all rings, since a round counts as full only if
+        every ring was drained in it.
         """
-        self._round += 1
+        full_round = why != "event" or self._unfinished
+        self._round += not self._unfinished
         self._wakes[why] += 1
-        full_round = why != "event"
         if why == "timer":
             self._look_for_missed_events()
         flags = Flag.FULL_ROUND if full_round else Flag(0)
@@ -151,8 +155,10 @@ class Collector:
             ):
                 continue
             if not self._drain_ring(account, why, flags, now):
+                self._unfinished = True
                 self._stall()
                 return False
+        self._unfinished = False
         return True
 
     def _drain_ring(self, account: RingAccount, why: str, flags: Flag, now: Nanoseconds) -> bool:

@@ -46,7 +46,7 @@ def stored(store: Path) -> Account:
             account.lost[chunk.cpu] += scan.lost
             account.before_start[chunk.cpu] += events if chunk.before_start else 0
         account.stated += reader.losses()
-        assert [str(problem) for problem in reader.problems] == []
+        assert not reader.problems, str(reader.problems[0])
     return account
 
 
@@ -62,7 +62,7 @@ def payloads(store: Path) -> dict[int, bytes]:
     with StoreReader(store) as reader:
         for chunk in reader.chunks():
             found.setdefault(chunk.cpu, bytearray()).extend(_without_wraps(chunk.payload))
-        assert [str(problem) for problem in reader.problems] == []
+        assert not reader.problems, str(reader.problems[0])
     return {cpu: bytes(data) for cpu, data in sorted(found.items())}
 
 
@@ -84,4 +84,4 @@ def assert_in_order(store: Path) -> None:
                 before = last.get(chunk.cpu, 0)
                 assert record.tsc > before, f"CPU {chunk.cpu}: {record.tsc} after {before}"
                 last[chunk.cpu] = record.tsc
-        assert [str(problem) for problem in reader.problems] == []
+        assert not reader.problems, str(reader.problems[0])

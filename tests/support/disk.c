@@ -25,6 +25,8 @@ struct control {
 	_Atomic uint32_t sync_errors;	/* how many syncs get it */
 	_Atomic uint32_t shape;		/* what is wrong with every third write */
 	_Atomic uint32_t held;		/* calls being held now */
+	_Atomic uint32_t direct_error;	/* errno for writes with O_DIRECT */
+	_Atomic uint32_t unused;
 	_Atomic uint64_t rate;		/* bytes a second, 0 for no limit */
 	_Atomic uint64_t writes;
 };
@@ -103,6 +105,10 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
 		pass_time(size * 1000000000ull / control->rate);
 	if (control->write_error) {
 		errno = control->write_error;
+		return -1;
+	}
+	if (control->direct_error && fcntl(fd, F_GETFL) & O_DIRECT) {
+		errno = control->direct_error;
 		return -1;
 	}
 	if (control->writes++ % 3 == 2) {

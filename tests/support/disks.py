@@ -39,6 +39,8 @@ class _Control(ctypes.Structure):
         ("sync_errors", ctypes.c_uint32),
         ("shape", ctypes.c_uint32),
         ("held", ctypes.c_uint32),
+        ("direct_error", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
         ("rate", ctypes.c_uint64),
         ("writes", ctypes.c_uint64),
     )
@@ -81,6 +83,10 @@ class TestDisk:
         """Every write fails with this errno; 0 for no more."""
         self._control.write_error = number
 
+    def refuse_direct(self, number: int) -> None:
+        """Every write with O_DIRECT fails with this errno."""
+        self._control.direct_error = number
+
     def refuse_syncs(self, number: int, count: int) -> None:
         """The next `count` syncs fail with this errno."""
         self._control.sync_error = number
@@ -92,6 +98,12 @@ class TestDisk:
 
     def shape(self, shape: Shape) -> None:
         self._control.shape = shape
+
+    def heal(self) -> None:
+        """A disk like any other again."""
+        ctypes.memset(ctypes.addressof(self._control), 0, _Control.held.offset)
+        self._control.direct_error = 0
+        self._control.rate = 0
 
 
 def _build(library: Path) -> None:

@@ -29,6 +29,7 @@ from tracelib.events.classes import (
     SUBCLASS_BITS,
     SUBCLASSES,
     UNDIVIDED,
+    describe,
     passes,
 )
 
@@ -97,29 +98,6 @@ def parse_event_mask(text: str) -> EventMask:
         and not any(passes(term, leaf) for term in exact)
     )
     return EventMask(mask, surplus, tuple(widened))
-
-
-def describe(mask: int) -> str:
-    """What a mask lets through, by the names that `parse_event_mask` takes."""
-    if mask == 0:
-        return "none"
-    if not (mask & CLASS_BITS and mask & SUBCLASS_BITS):
-        return f"nothing ({mask:#010x})"
-    if mask & ALL_CLASSES == ALL_CLASSES:
-        return "all"
-    parts = []
-    for bit in (1 << shift for shift in range(16, 28)):
-        if mask & bit:
-            parts += _describe_class(bit, mask & SUBCLASS_BITS)
-    return ", ".join(parts)
-
-
-def _describe_class(bit: int, subclasses: int) -> list[str]:
-    name = next((name for name, bits in CLASSES.items() if bits & bit), None)
-    if name is not None and (name in UNDIVIDED or subclasses == SUBCLASS_BITS):
-        return [name]
-    leaves = [leaf for leaf, bits in LEAVES.items() if passes(bit | subclasses, bits)]
-    return leaves or [f"{bit | subclasses:#010x}"]
 
 
 def _number(part: str) -> int:

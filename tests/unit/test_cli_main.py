@@ -142,16 +142,21 @@ def test_a_configuration_that_does_not_matter(tmp_path, path):
         assert main(["status", "--config", str(config), "--socket", str(path)]) == 0
 
 
-def test_status_starts_fast():
+def test_status_starts_fast(path):
     """design.md 9: nothing that takes long to import is needed for a status."""
     code = (
-        "import sys; from xtracectl.cli import main; main(['status', '--socket', '/nonexistent']);"
-        "print(*sys.modules)"
+        "import sys; from xtracectl.cli import main;"
+        f"main(['status', '--socket', '{path}']); print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "xtracectl.commands.status" in loaded
+    status = as_map(replace(HEALTHY, masks=replace(HEALTHY.masks, events=0x00021000)))
+    with FakeService(path, lambda *_: status):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "xtracectl.render.status" in loaded
     assert loaded.isdisjoint({"numpy", "trio", "structlog", "xtraced", "asyncio", "json"})
+    assert loaded.isdisjoint({"dataclasses", "tracelib.masks", "tracelib.events.catalogue"})
     assert loaded.isdisjoint(f"xtracectl.commands.{name}" for name in COMMANDS if name != "status")
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.control import CPU, HEALTHY, SECOND, START, as_map
 from tracelib.status import CpuStatus, MaskStatus, Status
 from xtracectl.render.status import render
-from xtracectl.render.table import count, labelled, moment, table
+from xtracectl.render.table import count, labelled, moment, number_of, table
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -60,8 +60,9 @@ DEGRADED = replace(
         failed_blocks=12, failed_records=2_000_000,
     ),
     store=replace(
-        HEALTHY.store, directory="/srv/traces/of/a/host/with/a/path/that/is/longer/than/one/"
-        "line/of/a/terminal", max_age=7 * 86400 * SECOND, max_segments=100, acting="max_bytes",
+        HEALTHY.store, segments=1, open_segment="/srv/00000002-20261130T224800Z.xtr.open",
+        directory="/srv/traces/of/a/host/with/a/path/that/is/longer/than/one/line/of/a/terminal",
+        max_age=7 * 86400 * SECOND, max_segments=100, acting="max_bytes",
         deleted_segments=3, deleted_records=6_000_000, deleted_bytes=192 << 20, free_bytes=None,
     ),
 )  # fmt: skip
@@ -148,6 +149,12 @@ def test_paragraphs_are_wrapped_and_labelled():
     assert first == "store    " + "a " * 35 + "a"
     assert second == "           a a a a"
     assert third == "         b"
+
+
+def test_numbers_of_things():
+    assert [number_of(n, "segment") for n in (0, 1, 1234)] == [
+        "0 segments", "1 segment", "1,234 segments"
+    ]
 
 
 def test_moments_are_utc():

@@ -58,3 +58,26 @@ def passes(mask: int, event: int) -> bool:
         return True
     common = mask & event
     return bool(common & CLASS_BITS and common & SUBCLASS_BITS)
+
+
+def describe(mask: int) -> str:
+    """What a mask lets through, by the names that tracelib.masks takes."""
+    if mask == 0:
+        return "none"
+    if not (mask & CLASS_BITS and mask & SUBCLASS_BITS):
+        return f"nothing ({mask:#010x})"
+    if mask & ALL_CLASSES == ALL_CLASSES:
+        return "all"
+    parts = []
+    for bit in (1 << shift for shift in range(16, 28)):
+        if mask & bit:
+            parts += _describe_class(bit, mask & SUBCLASS_BITS)
+    return ", ".join(parts)
+
+
+def _describe_class(bit: int, subclasses: int) -> list[str]:
+    name = next((name for name, bits in CLASSES.items() if bits & bit), None)
+    if name is not None and (name in UNDIVIDED or subclasses == SUBCLASS_BITS):
+        return [name]
+    leaves = [leaf for leaf, bits in LEAVES.items() if passes(bit | subclasses, bits)]
+    return leaves or [f"{bit | subclasses:#010x}"]

@@ -8,6 +8,7 @@ from tracelib.units import format_size
 from xtracectl.client import COMMAND_TIMEOUT, Client
 from xtracectl.exits import Exit
 from xtracectl.places import Options
+from xtracectl.render.table import number_of
 
 HELP = "bring everything that is in the rings onto the disk"
 
@@ -26,5 +27,6 @@ def run(options: Options) -> int:
     """Ask for it and say how much it was."""
     with Client(options.socket) as client:
         stored = client.ask("flush", gives=("records", "bytes"), timeout=COMMAND_TIMEOUT)
-    print(f"{stored['records']:,} records ({format_size(stored['bytes'])}) drained and stored")
+    size = format_size(stored["bytes"])
+    print(f"{number_of(stored['records'], 'record')} ({size}) drained and stored")
     return Exit.OK

@@ -8,6 +8,7 @@ from tracelib.units import format_size
 from xtracectl.client import COMMAND_TIMEOUT, Client
 from xtracectl.exits import Exit
 from xtracectl.places import Options
+from xtracectl.render.table import number_of
 
 HELP = "seal the open segment and begin the next one"
 
@@ -31,5 +32,5 @@ def run(options: Options) -> int:
         print("nothing to seal: the open segment has no records")
     else:
         size = format_size(sealed["bytes"])
-        print(f"{sealed['sealed']}: {sealed['records']:,} records, {size}")
+        print(f"{sealed['sealed']}: {number_of(sealed['records'], 'record')}, {size}")
     return Exit.OK

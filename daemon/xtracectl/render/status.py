@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tracelib.events.classes import ALL_CLASSES
+from tracelib.events.classes import describe
 from tracelib.units import format_duration, format_size
-from xtracectl.render.table import count, indented, labelled, moment, table
+from xtracectl.render.table import count, indented, labelled, moment, number_of, table
 
 Map = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ def _head(status: Map) -> str:
             f" pid {status['pid']}, xtraced {status['version']}, {how}", 2,
         ),
         indented(
-            f"{count(status['records'])} records ({format_size(status['bytes'])}) taken,"
+            f"{number_of(status['records'], 'record')} ({format_size(status['bytes'])}) taken,"
             f" {lost_sum(status)}", 2,
         ),
     ])
@@ -86,11 +86,6 @@ def masks(status: Map) -> list[str]:
 
 def events(mask: int) -> str:
     """An event mask in words and as Xen's number."""
-    if mask & ALL_CLASSES == ALL_CLASSES:
-        return f"all ({mask:#010x})"
-    # Imported for the rare case: it brings the whole catalogue of events.
-    from tracelib.masks import describe
-
     return f"{describe(mask)} ({mask:#010x})"
 
 
@@ -158,7 +153,10 @@ def _writer(writer: Map, pool: Map, now: int) -> Iterator[str]:
         yield f"the rings waited {format_duration(pool['stalled'])} for a free one" + (
             "" if since is None else f", and do so now, since {_ago(since, now)}"
         )
-    yield f"{count(writer['writes'])} writes, {format_size(writer['bytes'])}{_latency(writer)}"
+    yield (
+        f"{number_of(writer['writes'], 'write')},"
+        f" {format_size(writer['bytes'])}{_latency(writer)}"
+    )
     if writer["busy_since"] is not None:
         yield f"one is in flight since {_ago(writer['busy_since'], now)}"
     yield from _errors(writer, now)
@@ -181,8 +179,8 @@ def _errors(writer: Map, now: int) -> Iterator[str]:
         yield f"last error: {writer['last_error']}" + ("" if at is None else f" ({moment(at)})")
     if writer["failed_blocks"]:
         yield (
-            f"not stored: {count(writer['failed_blocks'])} blocks,"
-            f" {count(writer['failed_records'])} records"
+            f"not stored: {number_of(writer['failed_blocks'], 'block')},"
+            f" {number_of(writer['failed_records'], 'record')}"
         )
 
 
@@ -190,16 +188,18 @@ def _store(store: Map) -> Iterator[str]:
     yield store["directory"]
     oldest = store["oldest"]
     since = "" if oldest is None else f", the oldest from {moment(oldest)}"
-    yield f"{count(store['segments'])} segments, {format_size(store['bytes'])}{since}"
+    yield f"{number_of(store['segments'], 'segment')}, {format_size(store['bytes'])}{since}"
     if store["open_segment"] is not None:
-        yield f"open: {store['open_segment']}, {format_size(store['open_bytes'])}"
+        name = store["open_segment"].rpartition("/")[2]
+        yield f"open: {name}, {format_size(store['open_bytes'])}"
     yield f"limits: {_limits(store)}"
     free = store["free_bytes"]
     yield f"free on its file system: {'unknown' if free is None else format_size(free)}"
     if store["deleted_segments"]:
         yield (
-            f"deleted to keep to them: {count(store['deleted_segments'])} segments,"
-            f" {count(store['deleted_records'])} records, {format_size(store['deleted_bytes'])}"
+            f"deleted to keep to them: {number_of(store['deleted_segments'], 'segment')},"
+            f" {number_of(store['deleted_records'], 'record')},"
+            f" {format_size(store['deleted_bytes'])}"
         )
 
 

@@ -44,6 +44,11 @@ def count(number: int) -> str:
     return f"{number:,}" if number < _MANY else f"{number / 10**9:,.1f} G"
 
 
+def number_of(number: int, what: str) -> str:
+    """ "1 segment", "1,234 segments"."""
+    return f"{count(number)} {what}" + ("" if number == 1 else "s")
+
+
 def moment(nanoseconds: int) -> str:
     """A wall-clock time, in UTC, from nanoseconds since the epoch."""
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(nanoseconds // 10**9))

@@ -3,7 +3,8 @@
 The producer is written from xen/common/trace.c in the plainest way, with a deque of what
 the consumer has to receive. It shares no code with tracelib.ring.producer.
 
-As a program it fills a ring that another process drains:
+As a program it fills a ring that another process drains, as fast as the product's own
+producer can:
 
     python -m tests.support.ring FD PAGES RECORDS
 """
@@ -11,7 +12,6 @@ As a program it fills a ring that another process drains:
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import sys
 from array import array
@@ -27,11 +27,13 @@ from tracelib.records import (
     TSC_FLAG,
     WRAP_BUFFER,
     iter_records,
+    make_header,
     make_record,
     parse_lost,
     record_bytes,
 )
 from tracelib.ring import fastpath
+from tracelib.ring.producer import Host, RingProducer
 from tracelib.ring.results import Drain
 from tracelib.ring.runstates import RunstateTable
 
@@ -233,18 +235,25 @@ def numbered_record(number: int) -> bytes:
     return make_record(0x0008F000 | number & 0xFFF, number, *[number] * (number % 7))
 
 
+def numbered_stream(count: int) -> bytes:
+    """Records of 8 bytes, numbered from 0; rings are multiples of 8, so none ever wraps."""
+    words = array("I", bytes(8 * count))
+    words[0::2] = array("I", [make_header(0x00801001, 1, tsc=False)]) * count
+    words[1::2] = array("I", range(count))
+    return words.tobytes()
+
+
 def main(argv: Sequence[str]) -> None:
     fd, pages, count = map(int, argv)
-    with mmap.mmap(fd, pages * 4096) as mapping, memoryview(mapping).cast("I") as words:
-        ring = MemoryRing(pages, words=words)
-        producer = Producer(ring)
-        for number in range(count):
-            record = numbered_record(number)
-            while not producer.fits(record):
-                os.sched_yield()
-            producer.push(record)
-            producer.expected.clear()
-        ring.data.release()
+    mapping = mmap.mmap(fd, pages * 4096)
+    host = Host()
+    host.enabled = True
+    producer = RingProducer(host)
+    producer.attach(memoryview(mapping).cast("I"))
+    stream = words_of(numbered_stream(count))
+    at = 0
+    while at < len(stream):
+        at = producer.replay(stream, at, len(stream))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def build(chosen: SimOptions, *, keep: bool) -> Server:
     from xtraced.sources.sim.replay import ReplayWorkload, open_replay
 
     reader, physinfo, cpus = open_replay(chosen.replay)
-    hypervisor = Hypervisor([int(cpu) for cpu in cpus], physinfo.max_cpu_id + 1)
+    hypervisor = Hypervisor([int(cpu) for cpu in cpus], physinfo.max_cpu_id + 1, patient=True)
     replay = ReplayWorkload(reader, chosen.rate, hypervisor)
     physinfo = physinfo._replace(boot_id=str(uuid.uuid4()))
     return Server(chosen, hypervisor, replay, physinfo, keep=keep)

@@ -190,8 +190,9 @@ class SimSource:
     def _allocate(self) -> None:
         """Have the rings made, unless they are there: then they keep their size."""
         if self._tbuf_info().buffer_mfn == 0:
+            # Xen switches tracing on together with the allocation, masks or no masks.
+            self._ask(Op.SET_EVT_MASK, 0)
             self._ask(Op.SET_SIZE, self._wanted_pages)
-            # Xen switches tracing on here, before anybody has set a mask.
             self.disable()
 
     def _map(self) -> None:

@@ -17,9 +17,13 @@ _BOGUS_PROD = 0xFFFFFFFC
 
 
 class Hypervisor:
-    """One machine. `rings` has a producer for every CPU that is online, ring or not."""
+    """One machine. `rings` has a producer for every CPU that is online, ring or not.
 
-    def __init__(self, online: list[int], cpus: int) -> None:
+    Xen begins to trace as soon as the rings are allocated. With `patient` it waits until it
+    is asked to, since a file's records would not come again.
+    """
+
+    def __init__(self, online: list[int], cpus: int, *, patient: bool = False) -> None:
         self.online = [CpuId(cpu) for cpu in online]
         self.cpus = cpus
         self.memory = Memory()
@@ -30,6 +34,7 @@ class Hypervisor:
         self.delivered = 0
         """Events that reached it."""
         self.stuck = False
+        self._patient = patient
         self._cpu_mask: frozenset[int] | None = None
         self._raised = 0
         self._mute = False
@@ -53,7 +58,7 @@ class Hypervisor:
         memory.allocate(pages, self.online, self.cpus)
         for cpu, words in memory.rings.items():
             self.rings[cpu].attach(words)
-        self.host.enabled = True
+        self.host.enabled = not self._patient
 
     def set_event_mask(self, mask: int) -> None:
         self.host.event_mask = mask & 0xFFFFFFFF

@@ -8,7 +8,14 @@ from typing import Any
 
 from tracelib.chunks import ClockAnchor
 from tracelib.losses import Loss
-from tracelib.records import CPU_CHANGE, LOST_RECORDS, WRAP_BUFFER, iter_records, make_record
+from tracelib.records import (
+    CPU_CHANGE,
+    LOST_RECORDS,
+    WRAP_BUFFER,
+    iter_records,
+    make_record,
+    parse_lost,
+)
 from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.segment.block import HEADER_BYTES, BlockHeader, Kind, padded_bytes
 from tracelib.segment.encoder import SegmentEncoder
@@ -68,13 +75,14 @@ def header_for(cpu: int, payload: bytes, **changes: Any) -> BlockHeader:
     """A records header with counts taken record by record, as FORMAT.md has the rule."""
     records = [r for r in iter_records(payload) if r.event not in (WRAP_BUFFER, CPU_CHANGE)]
     lost = [record for record in records if record.event == LOST_RECORDS]
+    told = [loss for record in lost if (loss := parse_lost(record.extra)) is not None]
     times = [record.tsc for record in records if record.tsc is not None]
     header = BlockHeader(
         Kind.RECORDS, len(payload), padded_bytes(len(payload)), 0, cpu=cpu,
         records=len(records),
         lost_marks=len(lost),
-        lost=sum(record.extra[0] for record in lost),
-        lost_first_tsc=Tsc(lost[0].extra[2] | lost[0].extra[3] << 32) if lost else Tsc(0),
+        lost=sum(loss.count for loss in told),
+        lost_first_tsc=next((loss.first_tsc for loss in told if loss.first_tsc), Tsc(0)),
         lost_last_tsc=(lost[-1].tsc or Tsc(0)) if lost else Tsc(0),
         first_tsc=times[0] if times else Tsc(0),
         last_tsc=times[-1] if times else Tsc(0),
@@ -182,7 +190,7 @@ def _starts(data: bytes | bytearray) -> list[int]:
     at = 0
     while at < len(data):
         starts.append(at)
-        at += BlockHeader.decode(data[at : at + HEADER_BYTES]).block_bytes
+        at += BlockHeader.decode(bytes(data[at : at + HEADER_BYTES])).block_bytes
     return starts
 
 

@@ -337,7 +337,8 @@ def test_after_an_error_the_old_file_is_still_there(tmp_path):
             file.write(b"half")
             raise KeyError
 
-    pytest.raises(KeyError, fail)
+    with pytest.raises(KeyError):
+        fail()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -109,6 +109,8 @@ class Continuity:
         self._boot_id: str | None = None
         self._chains: dict[int, CpuChain] = {}
         self._unexplained: dict[int, _Unexplained] = {}
+        self._explained: set[int] = set()
+        """CPUs with a loss stated since their last block."""
 
     def start(self, boot_id: str | None) -> None:
         """A segment begins. TSCs and rings start anew with each boot of the hypervisor."""
@@ -116,8 +118,17 @@ class Continuity:
             self._chains.clear()
         self._boot_id = boot_id
 
-    def chain(self, cpu: int) -> CpuChain:
-        return self._chains.setdefault(cpu, CpuChain())
+    def last_tsc(self, cpu: int) -> int:
+        """Of the CPU's blocks so far; 0 if there is none."""
+        return self._chain(cpu).last_tsc
+
+    def follow(self, header: BlockHeader, ring_span: int | None) -> str | None:
+        """Go on to the next block. Returns what is missing before it or of it, as far as
+        nothing said before explains that; `missing` may still be explained later."""
+        missing = self._chain(header.cpu).follow(header, ring_span)
+        explained = header.cpu in self._explained
+        self._explained.discard(header.cpu)
+        return None if explained else missing
 
     def missing(self, cpu: int, finding: Finding) -> None:
         """Records of this CPU are missing, unless a loss is stated soon."""
@@ -126,6 +137,10 @@ class Continuity:
     def explain(self, cpu: int) -> None:
         """A loss of this CPU is stated."""
         self._unexplained.pop(cpu, None)
+        self._explained.add(cpu)
+
+    def _chain(self, cpu: int) -> CpuChain:
+        return self._chains.setdefault(cpu, CpuChain())
 
     def end_segment(self) -> Iterator[Finding]:
         """A gap must be explained by the end of the segment after it: when the store fails,

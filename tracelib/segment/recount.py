@@ -44,7 +44,8 @@ def recount(header: BlockHeader, payload: memoryview, last_tsc: int) -> Iterator
         yield Fault(4 * scan.stop, "no whole record starts here")
     if scan.malformed_lost:
         yield Fault(0, f"{scan.malformed_lost} lost records of unknown shape", is_error=False)
-    first, steps = steps_back(words, 0, scan.stop, last_tsc)
+    first, cycles, steps = steps_back(words, 0, scan.stop, last_tsc)
     if steps:
         more = f", and {steps - 1} more times in this block" if steps > 1 else ""
-        yield Fault(4 * first, f"time steps back on CPU {header.cpu}{more}")
+        said = f"time steps back by {cycles} cycles on CPU {header.cpu}{more}"
+        yield Fault(4 * first, said)

@@ -85,15 +85,14 @@ class SegmentAudit:
     def _check_records(
         self, offset: int, header: BlockHeader, payload: memoryview
     ) -> Iterator[Finding]:
-        chain = self._continuity.chain(header.cpu)
-        for fault in recount(header, payload, chain.last_tsc):
+        for fault in recount(header, payload, self._continuity.last_tsc(header.cpu)):
             severity = Severity.ERROR if fault.is_error else Severity.WARNING
             yield Finding(severity, self._file, offset + HEADER_BYTES + fault.at, fault.reason)
         metadata = self._metadata
         if metadata is not None and header.cpu not in metadata.ring_cpus:
             yield self._error(offset, f"records of CPU {header.cpu}, which has no ring")
         span = 2 * data_bytes(metadata.ring_pages) if metadata and metadata.ring_pages else None
-        missing = chain.follow(header, span)
+        missing = self._continuity.follow(header, span)
         if missing is not None:
             finding = self._error(offset, f"CPU {header.cpu}: {missing}, and no loss is stated")
             self._continuity.missing(header.cpu, finding)

@@ -96,16 +96,15 @@ class BlockFile:
         return done
 
     def header(self, offset: int, buffer: Buffer) -> BlockHeader:
-        """The header of the block at `offset`, which is whole as far as the file's size says.
+        """The header of the block at `offset`, whose payload is in the file as far as the
+        file's size says. (The last block's padding may be missing.)
 
         Raises DamageError, FormatError, StoreError.
         """
         view = buffer.take(HEADER_BYTES)
         header = BlockHeader.decode(view[: self.read(offset, view)])
-        if offset + header.block_bytes > self.size:
-            raise DamageError(
-                f"block cut: {self.size - offset} of {header.block_bytes} bytes in the file"
-            )
+        if offset + HEADER_BYTES + header.payload_bytes > self.size:
+            raise _cut(self.size - offset, header)
         return header
 
     def block(self, offset: int, size: int, buffer: Buffer) -> Found:
@@ -118,7 +117,7 @@ class BlockFile:
         header = BlockHeader.decode(view[:got])
         end = HEADER_BYTES + header.payload_bytes
         if end > got:
-            raise DamageError(f"block cut: {got} of {header.block_bytes} bytes in the file")
+            raise _cut(got, header)
         verify_payload(view, header)
         return Found(offset, header, view[HEADER_BYTES:end], view[end : header.block_bytes])
 
@@ -182,3 +181,7 @@ class BlockFile:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _cut(here: int, header: BlockHeader) -> DamageError:
+    return DamageError(f"block cut: {here} of {header.block_bytes} bytes in the file")

@@ -34,7 +34,7 @@ def find_blocks(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blo
 
     A file that may be `growing` needs no seal. Raises StoreError.
     """
-    seal = _read_seal(file, problems)
+    seal = _read_seal(file)
     if seal is None:
         return _walk(file, problems, growing=growing)
     for hole in seal.holes:
@@ -42,7 +42,7 @@ def find_blocks(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blo
     return Blocks(seal.index, seal, seal.cpus, seal.ended_at, file.size)
 
 
-def _read_seal(file: BlockFile, problems: ProblemList) -> Seal | None:
+def _read_seal(file: BlockFile) -> Seal | None:
     tail = memoryview(bytearray(TRAILER_BYTES))
     got = file.read(max(file.size - TRAILER_BYTES, 0), tail)
     place = find_seal(tail[:got], file.size)
@@ -50,8 +50,8 @@ def _read_seal(file: BlockFile, problems: ProblemList) -> Seal | None:
         return None
     try:
         return Seal.decode(file.block(place.offset, place.block_bytes, Buffer()).payload)
-    except DataError as exc:
-        problems.add(file.name, place.offset, f"seal damaged: {exc.reason}")
+    except DataError:
+        # Said when its place is known from walking, or that there is none.
         return None
 
 
@@ -64,8 +64,8 @@ def _walk(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blocks:
     if torn is not None:
         problems.add(file.name, torn.offset, torn.reason, torn.bytes)
     index = tally.index
-    if file.size and not growing and not _ends_with_seal(index):
-        problems.add(file.name, end, "no seal: the end of the segment is missing")
+    if file.size and not growing:
+        problems.add(file.name, *_what_of_the_seal(index, end))
     return Blocks(index, None, tally.cpus, tally.drained_at, end)
 
 
@@ -87,5 +87,9 @@ def _walk_from(
     return start, torn
 
 
-def _ends_with_seal(index: Index) -> bool:
-    return len(index) > 0 and index[len(index) - 1].kind == Kind.SEAL
+def _what_of_the_seal(index: Index, end: int) -> tuple[int, str]:
+    """Where and why it could not be used."""
+    last = index[len(index) - 1] if len(index) else None
+    if last is not None and last.kind == Kind.SEAL:
+        return last.offset, "the seal or its trailer is damaged"
+    return end, "no seal: the end of the segment is missing"

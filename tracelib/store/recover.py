@@ -107,6 +107,8 @@ class _Leftover:
     sealed: bool = False
     """The service died between seal and rename."""
     next_sequence: int = 0
+    end: int = 0
+    """Of the last intact block; its padding may be cut."""
     size: int = 0
 
 
@@ -130,7 +132,7 @@ def _scan(path: Path) -> _Leftover:
 
 def _note(found: _Leftover, block: Found) -> None:
     header = block.header
-    found.next_sequence = header.sequence + 1
+    found.next_sequence, found.end = header.sequence + 1, block.end
     if header.kind == Kind.SEAL:
         found.sealed = block.end == found.size
         return
@@ -145,7 +147,7 @@ def _note(found: _Leftover, block: Found) -> None:
 
 
 def _append_seal(path: Path, found: _Leftover) -> None:
-    offset = -(-found.size // PAGE) * PAGE
+    offset = max(-(-found.size // PAGE) * PAGE, found.end)
     if found.holes and found.holes[-1].offset + found.holes[-1].bytes == found.size:
         torn = found.holes.pop().offset
         found.holes.append(Hole(torn, offset - torn))

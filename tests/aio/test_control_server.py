@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import structlog
 import trio
 
 from tests.support.control import AsyncClient, client
+from tracelib import packing
 from tracelib.control.connection import CLOSED, NEED_DATA
 from tracelib.control.messages import Bye, Done, Failure, Hello, Item, Reply, Request
 from tracelib.errors import (
@@ -309,6 +311,42 @@ async def test_rubbish_after_the_hello(tmp_path, data, reason):
         assert isinstance(bye, Bye)
         assert reason in bye.message
         await r.is_well()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_any_bytes_at_any_time(tmp_path, seed):
+    """Some bytes, or a good beginning with some bytes in it; the next client is answered."""
+    random = Random(seed)
+    async with rig(tmp_path) as r:
+        for _ in range(20):
+            client = await (r.client() if random.random() < 0.5 else r.connect())
+            good = packing.pack({"id": 1, "command": "status", "args": {}})
+            data = bytearray(struct.pack("<I", len(good)) + good)
+            for _ in range(random.randrange(4)):
+                data[random.randrange(len(data))] = random.randrange(256)
+            await client.stream.send_all(data[: random.randrange(1, len(data) + 1)])
+            await client.stream.aclose()
+        await r.is_well()
+
+
+def usage() -> tuple[int, int]:
+    """Open descriptors and living tasks."""
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    return descriptors, trio.lowlevel.current_statistics().tasks_living
+
+
+async def test_thousands_of_clients_leave_nothing_behind(tmp_path):
+    """R71: descriptors and tasks are flat."""
+    async with rig(tmp_path) as r:
+        await r.is_well()
+        await trio.testing.wait_all_tasks_blocked()
+        before = usage()
+        for _ in range(1000):
+            await r.is_well()
+            r.clients.clear()
+        await trio.testing.wait_all_tasks_blocked()
+        after = usage()
+        assert after == before
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x10\0\0\0\x81"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.control import client, deliver, events, greeted, service
+from tests.support.control import CPU, HEALTHY, as_map, client, deliver, events, greeted, service
 from tracelib import packing
 from tracelib.control.connection import (
     CLOSED,
@@ -171,6 +172,16 @@ def test_the_largest_frame_goes_through():
     assert deliver(data, answering) == [message]
 
 
+def test_the_status_of_a_very_large_host_fits():
+    """4095 CPUs, all of which lost records because both the ring and the queue were full."""
+    cpu = replace(
+        CPU, cpu=4095, records=2**40, bytes=2**45, lost={"ring_full": 2**40, "queue_full": 2**40}
+    )
+    status = as_map(replace(HEALTHY, cpus=[cpu] * 4095))
+    asking, answering = open_client(requests=(1,)), open_service(requests=(1,))
+    assert deliver(answering.send(Reply(1, status)), asking) == [Reply(1, status)]
+
+
 def test_a_message_too_large_to_send_leaves_the_connection_as_it_was():
     answering = open_service(requests=(1,))
     with pytest.raises(UsageError, match="the limit is 1048576"):
@@ -283,6 +294,7 @@ def test_saying_what_must_not_be_said_is_the_callers_mistake(message):
 
 
 @given(data=st.binary(max_size=200), steps=st.lists(st.integers(1, 40), max_size=30))
+@settings(deadline=None)
 def test_any_bytes_give_messages_or_a_protocol_error_and_chunks_do_not_matter(data, steps):
     assert _outcome(data, [len(data)]) == _outcome(data, steps)
 
@@ -294,7 +306,7 @@ def test_any_bytes_give_messages_or_a_protocol_error_and_chunks_do_not_matter(da
     ), max_size=4),
     steps=st.lists(st.integers(1, 40), max_size=30),
 )
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_any_frames_give_messages_or_a_protocol_error(bodies, steps):
     data = b"".join(frame(body) for body in bodies)
     assert _outcome(data, [len(data)]) == _outcome(data, steps)

@@ -44,7 +44,7 @@ LOWEST_VERSION = 1
 HIGHEST_VERSION = 1
 
 MAX_FRAME_BYTES = 1 << 20
-"""Room for the status of 4095 CPUs, the most that Xen can be built for."""
+"""Room for the status of more than 4000 CPUs."""
 MAX_HELLO_BYTES = 4096
 """Limit before both hellos: a stranger gets little memory."""
 MAX_ITEMS = 16384

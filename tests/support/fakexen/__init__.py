@@ -5,12 +5,25 @@ fakexen.h says what they are and what the environment can make them do.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import errno
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
+
+from tests.support.sim import Hypervisor
+from tracelib.errors import SourceError
+from xtraced.sources.sim.abi import Op
+from xtraced.sources.sim.client import Connection
+from xtraced.sources.xen.host import Host
+from xtraced.sources.xen.source import XenSource
 
 HERE = Path(__file__).parent
 NAMES = ("xencall", "xenforeignmemory", "xenevtchn")
@@ -62,10 +75,69 @@ def load_here(directory: Path) -> None:
 
 
 def failing(**calls: int) -> str:
-    """For `fail`: these calls with these errnos. `map_3` is the third call of `map`."""
+    """For `fail`: these calls with these errnos. `map_3` is the third call of `map`, counted
+    over the life of the process."""
     rules = []
     for name, number in calls.items():
         stem, _, nth = name.rpartition("_")
         call = f"{stem}:{nth}" if nth.isdigit() else name
         rules.append(f"{call}={number}")
     return ",".join(rules)
+
+
+@functools.cache
+def built() -> Path:
+    """The libraries, compiled once for all tests of this process. Skips the test that asks
+    where there is no C compiler."""
+    if COMPILER is None:
+        pytest.skip("needs a C compiler (cc)")
+    directory = tempfile.mkdtemp(prefix="fakexen-")
+    atexit.register(shutil.rmtree, directory)
+    return build(Path(directory))
+
+
+class Stage:
+    """A simulated hypervisor that this process sees as Xen, through the stand-ins."""
+
+    def __init__(self, machine: Hypervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.machine = machine
+        self._monkeypatch = monkeypatch
+        load_here(built())
+        for name, value in variables(machine.socket, {}).items():
+            monkeypatch.setenv(name, value)
+
+    def tell(self, **behaviour: str) -> None:
+        """How the stand-ins behave from now on: fail, sysctl, spoil (fakexen.h)."""
+        for name, value in variables(self.machine.socket, behaviour).items():
+            self._monkeypatch.setenv(name, value)
+
+    @staticmethod
+    def opened(pages: int = 8, host: Host | None = None) -> XenSource:
+        """The source, open."""
+        source = XenSource(pages=pages, host=host)
+        source.open()
+        return source
+
+    @staticmethod
+    def descriptors() -> int:
+        """How many this process has open."""
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    @staticmethod
+    def mapped() -> int:
+        """How many mappings of the hypervisor's memory this process has."""
+        return Path("/proc/self/maps").read_text().count("memfd:xtraced-sim")
+
+    def bound(self) -> bool:
+        """Whether somebody has VIRQ_TBUF; binds it for a moment to know."""
+        connection = Connection.to(self.machine.socket)
+        try:
+            (events,) = connection.ask(Op.BIND_VIRQ).fds
+        except SourceError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            return True
+        finally:
+            connection.close()
+        os.close(events)
+        return False

@@ -1,0 +1,123 @@
+"""One boot: Xen and dom0 under QEMU, one scenario, a hard end."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.xen.image import Image
+from tests.xen.report import Report
+
+_HERE = Path(__file__).parent
+_SILENCE = 180
+"""Seconds without a line from the scenario or the console after which it hangs."""
+_TAIL = 40
+
+# qemu64 with SVM and nested pages is what Xen needs for guests with VM exits; the rest is what
+# numpy needs. Richer models trip over what the emulation lacks.
+_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16"
+_CPUS = 2
+_MEMORY, _DOM0_MEMORY = 4096, 2048
+
+
+class Boot:
+    """One scenario in one directory, which dom0 sees as /mnt/share."""
+
+    def __init__(self, image: Image, root: Path, share: Path, scenario: str) -> None:
+        """`root` is an ext4 file system; it is never written to."""
+        self._image = image
+        self._root = root
+        self.share = share
+        self._console = share / "console"
+        self._output = share / "output"
+        shutil.copytree(_HERE / "dom0", share / "dom0", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(_HERE / "report.py", share / "dom0" / "report.py")
+        (share / "scenario").write_text(scenario)
+
+    def run(self, report: Report, *, xen: str = "", limit: int) -> bool:
+        """Boot with more arguments for Xen, report each line of the scenario as it comes.
+
+        `limit` is in seconds. True if the scenario came to its end; otherwise that is a
+        failed check, and the end of the console's log is shown.
+        """
+        started = time.monotonic()
+        with subprocess.Popen(self._command(xen), stdin=subprocess.DEVNULL) as qemu:
+            try:
+                trouble = self._watch(qemu, report, started + limit)
+            finally:
+                qemu.kill()
+        code = self.share / "code"
+        if trouble is None and not code.exists():
+            trouble = "Xen or dom0 ended before the scenario did"
+        if trouble is not None:
+            report.fail(f"dom0 came to the end of the scenario: {trouble}")
+            self._show_console(report)
+            return False
+        report.say(f"     boot, scenario and power-off: {time.monotonic() - started:.0f} s")
+        return True
+
+    def _watch(self, qemu: subprocess.Popen[bytes], report: Report, deadline: float) -> str | None:
+        """Pass on lines until QEMU ends; what went wrong, if something did."""
+        lines = self._lines()
+        heard, size = time.monotonic(), 0
+        while True:
+            ended = qemu.poll() is not None
+            now = time.monotonic()
+            for line in lines:
+                if line is None:
+                    break
+                report.line(line)
+                heard = now
+            if ended:
+                return None
+            if (grown := self._console_size()) != size:
+                heard, size = now, grown
+            if now > deadline:
+                return "it took too long"
+            if now > heard + _SILENCE:
+                return f"nothing was heard of it for {_SILENCE} s"
+            time.sleep(0.5)
+
+    def _lines(self) -> Iterator[str | None]:
+        """Whole lines of the scenario's output; None when there are no more for now."""
+        while not self._output.exists():
+            yield None
+        with self._output.open(errors="replace") as output:
+            line = ""
+            while True:
+                line += output.readline()
+                if line.endswith("\n"):
+                    yield line[:-1]
+                    line = ""
+                else:
+                    yield None
+
+    def _console_size(self) -> int:
+        return self._console.stat().st_size if self._console.exists() else 0
+
+    def _show_console(self, report: Report) -> None:
+        text = self._console.read_text(errors="replace") if self._console.exists() else "(empty)"
+        report.say(f"---- end of the console's log ({self._console}):")
+        for line in text.splitlines()[-_TAIL:]:
+            report.say(f"  {line}")
+        report.say("----")
+
+    def _command(self, xen: str) -> list[str]:
+        memory = f"dom0_mem={_DOM0_MEMORY}M,max:{_DOM0_MEMORY}M dom0_max_vcpus={_CPUS}"
+        console = "console=com1 com1=115200,8n1 loglvl=all guest_loglvl=all conring_size=1M"
+        # Between the modules of QEMU's -initrd stands a comma; there is none within them.
+        kernel = f"{self._image.kernel} root=/dev/vda rw console=hvc0 net.ifnames=0"
+        return [
+            "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi",
+            "-cpu", _CPU, "-smp", str(_CPUS), "-m", str(_MEMORY),
+            "-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot",
+            "-serial", f"file:{self._console}",
+            "-kernel", str(self._image.xen), "-append", f"{console} {memory} {xen}",
+            "-initrd", f"{kernel},{self._image.initrd}",
+            "-drive", f"file={self._root},format=raw,if=none,id=root,snapshot=on,cache=unsafe",
+            "-device", "virtio-blk-pci,drive=root",
+            "-virtfs", f"local,path={self.share},mount_tag=share,security_model=none,id=share",
+        ]

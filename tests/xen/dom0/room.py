@@ -1,0 +1,95 @@
+"""dom0 as the checks see it: load, a guest, the hypervisor, a place to leave things."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dom0.commands import attempt, run
+from dom0.hypervisor import Hypervisor
+
+STORE = Path("/var/lib/xtraced")
+CONFIG = Path("/etc/xtraced/xtraced.toml")
+
+GUEST = "guest"
+_CONSOLE = Path(f"/var/log/xen/console/guest-{GUEST}.log")
+_GUEST_CONFIG = """\
+name = "guest"
+type = "pvh"
+kernel = "/root/guest/vmlinuz"
+ramdisk = "/root/guest/initrd"
+extra = "console=hvc0"
+memory = 256
+vcpus = 1
+"""
+
+# Disk reads, processes that come and go, hypercalls that list domains; sleeps in between.
+_LOAD = (
+    "while :; do dd if=/dev/vda of=/dev/null bs=64k count=64 iflag=direct; sleep 0.1; done",
+    "while :; do /bin/true; i=0; while [ $i -lt 300 ]; do i=$((i + 1)); done; sleep 0.02; done",
+    "while :; do xl list; sleep 0.5; done",
+)
+
+
+class Room:
+    """Everything that it starts ends with it."""
+
+    def __init__(self, share: Path) -> None:
+        self.share = share
+        self.hypervisor = Hypervisor()
+        self.notes: dict[str, Any] = {}
+        """What a check leaves for a later one."""
+        self._load: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop_load()
+
+    def start_load(self) -> None:
+        """A mixed load, until `stop_load`."""
+        for loop in _LOAD:
+            self._load.append(
+                subprocess.Popen(
+                    ["sh", "-c", loop], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, start_new_session=True,
+                )
+            )
+
+    def stop_load(self) -> None:
+        """Idempotent."""
+        for process in self._load:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._load.clear()
+
+    def create_guest(self) -> None:
+        """Start the PVH guest, paused for no longer than xl needs."""
+        config = Path("/run/guest.cfg")
+        config.write_text(_GUEST_CONFIG)
+        _CONSOLE.unlink(missing_ok=True)
+        run("xl", "create", str(config), timeout=180)
+
+    def guest_console(self) -> str:
+        """What the guest has printed so far."""
+        return _CONSOLE.read_text(errors="replace") if _CONSOLE.exists() else ""
+
+    def destroy_guest(self) -> None:
+        """Idempotent."""
+        attempt("xl", "destroy", GUEST)
+
+    def leave(self, path: Path, name: str) -> None:
+        """Give a file or directory to the host."""
+        if path.is_dir():
+            shutil.copytree(path, self.share / name)
+        else:
+            shutil.copyfile(path, self.share / name)

@@ -40,6 +40,8 @@ class Connection:
     def __init__(self, peer: socket.socket, name: str) -> None:
         self._peer = peer
         self._name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        """The hypervisor, if we started it."""
         peer.settimeout(_ANSWER_TIMEOUT)
 
     @classmethod
@@ -79,10 +81,8 @@ class Connection:
                     f"cannot start the simulated hypervisor: {exc.strerror}", errno=exc.errno
                 ) from exc
         connection = cls(ours, "the simulated hypervisor")
-        connection._process = process
+        connection.process = process
         return connection
-
-    _process: subprocess.Popen[bytes] | None = None
 
     def ask(self, op: Op, value: int = 0, payload: bytes = b"") -> Reply:
         """Raises SourceError with the hypervisor's errno, or because it does not answer."""
@@ -105,9 +105,9 @@ class Connection:
     def close(self) -> None:
         """A hypervisor that we started ends now; its truth file is written then."""
         self._peer.close()
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
+        if self.process is not None:
+            self.process.wait()
+            self.process = None
 
 
 class SimSource:
@@ -140,6 +140,12 @@ class SimSource:
     @property
     def notifier(self) -> int:
         return self._notifier
+
+    @property
+    def pid(self) -> int | None:
+        """The process that we started; None if there is none."""
+        process = None if self._connection is None else self._connection.process
+        return None if process is None else process.pid
 
     def open(self) -> None:
         socket_path = self._options.socket

@@ -80,7 +80,8 @@ class GuestWorkload:
         if self._burst_ends is not None:
             until = min(until, self._burst_ends)
         while self.engine.now < until and self._hypervisor.host.enabled and not self.finished:
-            self.engine.run(until)
+            # A limit is looked at after each round, so that it always ends the same.
+            self.engine.run(self.engine.now + 1 if self._options.limit else until)
             self._hypervisor.deliver()
             self._check_limit()
         self._end_burst()

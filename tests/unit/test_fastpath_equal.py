@@ -1,23 +1,24 @@
 """The compiled form and the plain one are the same function, on made and on real records."""
 
-import gzip
 import re
 import struct
 from array import array
+from collections import Counter
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import captures
 from tests.support.ring import FORMS, MemoryRing
 from tracelib import records
-from tracelib.records import make_record
+from tracelib.records import CPU_CHANGE, make_header, make_record
 from tracelib.ring import fastpath, runstate_words
 from tracelib.ring.runstates import RunstateTable
 
 ROOT = Path(__file__).parents[2]
-CAPTURES = sorted((ROOT / "tests" / "data").glob("**/*.trace.gz"))
 
 compiled_only = pytest.mark.skipif(
     not fastpath.COMPILED, reason="fastpath is not compiled here: there is one form only"
@@ -27,7 +28,7 @@ words32 = st.integers(0, 0xFFFFFFFF) | st.sampled_from([0, 1, 0x10000, 0x7FFF000
 headers = st.one_of(
     words32,
     st.builds(
-        lambda event, extra, tsc: records.make_header(event, extra, tsc=tsc),
+        lambda event, extra, tsc: make_header(event, extra, tsc=tsc),
         st.sampled_from(
             [0x1F001, 0x1F002, 0x1F003, 0x21011, 0x21001, 0x21021, 0x21101, 0x21201, 0x21311,
              0x21002, 0x28002, 0x20100D, 0x82020]
@@ -124,17 +125,61 @@ def test_offsets_are_equal(data, room):
     assert all_equal(found)
 
 
+def windows(name: str):
+    """The (CPU, words) of each window of a capture: cpu_change record, CPU, size in bytes."""
+    words = memoryview(captures.capture(name)).cast("I")
+    at = 0
+    while at < len(words):
+        assert words[at] == make_header(CPU_CHANGE, 2, tsc=False)
+        end = at + 3 + words[at + 2] // 4
+        yield words[at + 1], words[at + 3 : end]
+        at = end
+
+
+@pytest.mark.parametrize("module", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("name", captures.NAMES)
+def test_real_captures_count_as_an_independent_reader_counted(module, name):
+    expected = captures.expected()[name]
+    per_cpu: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    wraps = 0
+    times = []
+    for cpu, words in windows(name):
+        found = module.scan(words, 0, len(words), cpu, None)
+        assert found.stop == len(words)
+        per_cpu[str(cpu)] += found.records
+        lost[str(cpu)] += found.lost
+        wraps += found.wraps
+        times += [tsc for tsc in (found.first_tsc, found.last_tsc) if tsc]
+    assert per_cpu == expected["per_cpu"]
+    assert +lost == expected["lost"]
+    assert wraps == expected["wrap_records"]
+    assert [str(min(times)), str(max(times))] == [expected["first_tsc"], expected["last_tsc"]]
+
+
 @compiled_only
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
-def test_real_captures_are_equal(capture):
-    """All words of a capture by a real Xen, cpu_change records among the others."""
-    data = gzip.decompress(capture.read_bytes())[: 4 << 20]
-    words = memoryview(data[: len(data) // 4 * 4]).cast("I")
-    known = tables()
-    assert all_equal(
-        FORMS[name].scan(words, 0, len(words), 1, known[name]) for name in FORMS
-    )
+@pytest.mark.parametrize("name", captures.NAMES)
+def test_real_captures_drain_equally(name):
+    """A real Xen's records through a ring, in rooms that cut it everywhere."""
+    rings = {form: MemoryRing(32, start=40_000) for form in FORMS}
+    into = {form: memoryview(array("I", [0] * 1000)) for form in FORMS}
+    known = {form: RunstateTable(8) for form in FORMS}
+    rooms = cycle((1000, 7, 333, 64))
+    for cpu, words in islice(windows(name), 40):
+        whole = fastpath.scan(words, 0, min(len(words), 32_766), cpu, None).stop
+        for ring in rings.values():
+            ring.write(words[:whole].tobytes())
+        while rings["uncompiled"].waiting:
+            room = next(rooms)
+            assert all_equal(
+                FORMS[form].drain(
+                    rings[form].words, rings[form].size, into[form], 0, room, cpu, known[form]
+                )
+                for form in FORMS
+            )
+            assert all_equal(into.values())
     assert all_equal(table.words for table in known.values())
+    assert all_equal(table.snapshot() for table in known.values())
 
 
 @pytest.mark.parametrize(

@@ -6,64 +6,17 @@ where some are missing. They are shown if any part of them lies in the time aske
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracelib.columns import NOBODY_KNOWN, Columns, Flag, Mask
-from tracelib.errors import UsageError
-from tracelib.events.catalogue import GUEST_NAME, NAMES
-from tracelib.events.classes import CLASSES, SUBCLASSES, passes
+from tracelib.events.filter import EventFilter
 from tracelib.export.fields import Catalogue, groups, named_domains
 from tracelib.gaps import Gap, gap_at, gap_rows
 from tracelib.losses import Loss
 from tracelib.units import CpuId, DomId, Tsc
-
-_ID = re.compile(r"(?:0x)?([0-9a-f]{4,8})\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """Event ids, and masks of classes and subclasses; an event passes by either."""
-
-    ids: frozenset[int]
-    masks: tuple[int, ...]
-
-    def passes(self, event: int) -> bool:
-        return event in self.ids or any(passes(mask, event) for mask in self.masks)
-
-
-def parse_events(text: str) -> EventFilter:
-    """Names ("wake", "vmexit"), ids ("21011", "0x81002") and classes ("sched", "hvm.handler"),
-    separated by commas. Raises UsageError naming the one that is unknown."""
-    ids: set[int] = set()
-    masks: list[int] = []
-    for part in text.split(","):
-        word = part.strip().lower()
-        mask = {**CLASSES, **SUBCLASSES, "all": 0x0FFFFFFF, GUEST_NAME: CLASSES["guest"]}.get(word)
-        named = [number for number, name in NAMES.items() if name == word]
-        number = _ID.match(word)
-        if mask is not None:
-            masks.append(mask)
-        elif named:
-            ids.update(named)
-        elif number is not None and int(number[1], 16) < 1 << 28:
-            ids.add(int(number[1], 16))
-        else:
-            raise _unknown_event(part, word)
-    return EventFilter(frozenset(ids), tuple(masks))
-
-
-def _unknown_event(part: str, word: str) -> UsageError:
-    known = [*CLASSES, *SUBCLASSES, *set(NAMES.values())]
-    close = difflib.get_close_matches(word, known, 1)
-    hint = f"did you mean {close[0]}?" if close else (
-        "write event names, ids such as 21011, or classes such as sched or hvm.handler"
-    )
-    return UsageError(f"no event or class {part!r}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +47,7 @@ class Selection:
         chosen = np.ones(len(batch), np.bool_)
         if self.events is not None:
             distinct = np.unique(batch.event)
-            wanted = [event for event in distinct.tolist() if self.events.passes(event)]
+            wanted = [event for event in distinct.tolist() if self.events.matches(event)]
             chosen &= np.isin(batch.event, np.array(wanted, np.uint32))
         if self.domain is not None:
             chosen &= _concerns(batch, self.domain, catalogue)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tracelib.clock import Clock
 from tracelib.cpulist import parse_cpu_list
 from tracelib.errors import UsageError
-from tracelib.selection import EventFilter, Selection, parse_events
+from tracelib.events.filter import EventFilter, parse_event_filter
+from tracelib.selection import Selection
 from tracelib.units import CpuId, DomId, Nanoseconds
 from xtracectl.places import Options
 from xtracectl.times import Moment, parse_moment
@@ -39,7 +40,7 @@ class Request:
             until=None if options.until is None else parse_moment(options.until, now),
             cpus=None if options.cpu is None else parse_cpu_list(options.cpu),
             domain=None if options.domain is None else _domain(options.domain),
-            events=None if options.event is None else parse_events(options.event),
+            events=parse_event_filter(options.event) if options.event else None,
             limit=_limit(options.limit),
             family=options.family,
             cpu_hz=options.cpu_hz,

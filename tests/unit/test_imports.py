@@ -29,7 +29,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "numpy": (
         "tracelib.batches", "tracelib.clock", "tracelib.columns", "tracelib.counting",
-        "tracelib.gaps", "tracelib.merge",
+        "tracelib.gaps", "tracelib.merge", "tracelib.xentrace.verify",
     ),
     "analysis": ("tracelib.analysis",),
     "export": ("tracelib.export", "tracelib.selection", "tracelib.stream"),

@@ -145,7 +145,7 @@ class WindowDecoder:
         if self._offset == 0:
             if not self._have(_HEAD_BYTES) and not self._closed:
                 return False
-            layout = fixed_layout(self._data)
+            layout = fixed_layout(self._data, whole=self._fed < _HEAD_BYTES)
             if layout is not None:
                 raise FormatError(
                     f"{layout}, a format this release does not read", offset=0,

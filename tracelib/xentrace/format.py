@@ -48,15 +48,17 @@ def make_window(cpu: int, payload: bytes | memoryview) -> bytes:
     return HEADER.pack(CPU_CHANGE_HEADER, cpu, len(payload)) + payload
 
 
-def fixed_layout(head: bytes) -> str | None:
+def fixed_layout(head: bytes, *, whole: bool) -> str | None:
     """Name the layout of a file's first bytes if they are fixed records of 2005-2007.
 
     They have no magic either, so every record of the first few must look like one: a small
     CPU number, an event with class bits and without flags, and on each CPU a TSC that does
-    not go back.
+    not go back. `whole`: the bytes are the whole file.
     """
     for size, name in _FIXED_LAYOUTS.items():
         count = min(len(head) // size, _FIXED_CHECKED)
+        if whole and len(head) % size:
+            continue
         if count and all(_fixed_records(head, size, count)):
             return f"fixed {size}-byte records ({name}) of xentrace before 2008"
     return None

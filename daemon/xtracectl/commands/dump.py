@@ -45,7 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="TIME", help="leave out this moment and what is later")
     add("--cpu", metavar="LIST", help="only these CPUs, such as 0-3,7")
     add("--domain", metavar="ID", help="only records that name this domain, or came while it ran")
-    add("--event", metavar="LIST", help="only these: names, ids (21011), classes (sched, hvm.emul)")
+    add(
+        "--event", metavar="LIST", action="append",
+        help="only these: names (vmexit, csched2_*), numbers (21011), classes (sched, hvm.emul)",
+    )
     add("--limit", metavar="N", type=int, help="stop after so many lines")
     add(
         "--family", choices=("vmx", "svm"),

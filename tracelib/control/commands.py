@@ -14,8 +14,8 @@
 
 `snapshot` is a reserved name: services answer it with unknown_command.
 
-Error codes of an answer: unknown_command, bad_argument, not_allowed, too_large, usage, data,
-store, source, locked, failed. Codes of a bye: protocol, not_allowed, too_many_connections,
+Error codes of an answer: unknown_command, usage, not_allowed, busy, too_large, data, store,
+source, locked, failed. Codes of a bye: protocol, not_allowed, too_many_connections,
 idle, stopping. A client treats codes it does not know like `failed`.
 """
 

@@ -125,7 +125,7 @@ class CpuDecoder:
             flags += np.uint8(Flag.BEFORE_START)
         at = start + 1 + 2 * timed
         return Columns(
-            event, np.full(len(event), self.cpu, np.uint16), tsc, self._keys(tsc, dated),
+            event, np.full(len(event), self.cpu, np.uint16), tsc, self._keys(tsc),
             self._who_runs(event, extra, words, at), extra, flags, at, words,
         )
 
@@ -146,16 +146,11 @@ class CpuDecoder:
             self._dated = True
         return tsc, dated
 
-    def _keys(self, tsc: U64, dated: Mask) -> U64:
+    def _keys(self, tsc: U64) -> U64:
+        """Undated records have TSC 0: they come before everything that is dated."""
         if not len(tsc):
             return tsc
-        key = tsc
-        if not dated[0] and dated.any():
-            # Undated records stand right before the first dated one, whenever that was.
-            first = int(np.argmax(dated))
-            key = tsc.copy()
-            key[:first] = tsc[first]
-        key = np.maximum.accumulate(key)
+        key = np.maximum.accumulate(tsc)
         if key[0] < self._key:
             key = np.maximum(key, np.uint64(self._key))
         self._key = int(key[-1])

@@ -47,7 +47,8 @@ class Columns:
     tsc: U64
     """Own TSC, or the last one on that CPU; 0 if not even that is known."""
     key: U64
-    """What time order is by: the highest TSC so far on that CPU, so it never goes back."""
+    """What time order is by: the highest TSC so far on that CPU, so it never goes back; 0
+    where `tsc` is not known."""
     running: U32
     """Who ran on that CPU: domain << 16 | vCPU, or NOBODY_KNOWN. At a switch, the record of
     the one that leaves still counts as his, the record of the one that comes as his own."""

@@ -228,8 +228,6 @@ class SegmentStore:
             self._directory, metadata, group=self._group, direct=self._direct,
             meter=self._meter, clock=self._clock,
         )
-        # The number is used up even if the head cannot be written: the file exists.
-        self._next_sequence += 1
         try:
             segment.append_small(
                 lambda: segment.encoder.head(opening.state, opening.anchor, ())
@@ -237,19 +235,24 @@ class SegmentStore:
             fsops.sync_directory(self._directory)
         except StoreError:
             segment.close()
-            self._remove_quietly(segment.path)
+            # If the file stays, its number is used up; if not, a hole in the row of numbers
+            # would look like a segment that is missing.
+            self._next_sequence += not self._removed(segment.path)
             raise
+        self._next_sequence += 1
         self._direct, self._direct_reason = segment.direct, segment.direct_reason
         self._segment = segment
         log.info("segment_opened", segment=str(segment.path), direct=segment.direct)
         return segment
 
-    def _remove_quietly(self, path: Path) -> None:
-        """Of a segment whose head could not be written: it holds no record."""
+    def _removed(self, path: Path) -> bool:
+        """Delete a segment whose head could not be written: it holds no record."""
         try:
             fsops.unlink(path)
         except StoreError as exc:
             log.warning("leftover", path=str(path), error=str(exc))
+            return False
+        return True
 
     def _seal(self, reason: str, anchor: ClockAnchor | None) -> Sealed | None:
         segment, self._segment = self._segment, None

@@ -313,6 +313,8 @@ class Collector:
             Loss(Cause.RING_CORRUPT, account.ring.cpu, None, at=self._clock.realtime(),
                  detail=account.trouble)
         )
+        # Its vCPUs' moves are not seen any more.
+        self.runstates.forget()
         log.error("ring_set_aside", cpu=account.ring.cpu, reason=account.trouble)
 
     def _note_corruption(

@@ -275,6 +275,8 @@ class Service:
         if self._phase != "paused":
             return
         self._set_masks(self.wanted)
+        # Who ran where while nothing was traced, nobody knows.
+        self.collector.runstates.forget()
         self._source.enable()
         self._phase = "collecting"
         log.info("resumed")

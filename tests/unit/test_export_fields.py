@@ -1,0 +1,154 @@
+"""Every event of the catalogue, written in columns, reads as it does written one by one."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from tests.support.captures import capture
+from tests.support.xentrace import chunks_from, decode
+from tracelib.batches import CpuDecoder
+from tracelib.columns import Columns, concatenate
+from tracelib.events.catalogue import CATALOGUE
+from tracelib.events.layout import EventType
+from tracelib.export.cells import Sheet
+from tracelib.export.fields import (
+    Catalogue,
+    groups,
+    json_fields,
+    named_domains,
+    split,
+    text_fields,
+)
+from tracelib.records import make_record
+from tracelib.units import CpuId
+
+
+def batch_of(*records: bytes) -> Columns:
+    return concatenate(
+        list(CpuDecoder(CpuId(0)).batches(chunks_from([(0, b"".join(records))])))
+    )
+
+
+def written(batch: Columns, write, catalogue: Catalogue) -> list[str]:
+    sheet = Sheet(len(batch))
+    parts = []
+    for group in groups(batch, catalogue):
+        part = Sheet(len(group.rows))
+        write(part, group)
+        parts.append((group.rows, part))
+    sheet.beside(parts)
+    sheet.text("\n")
+    return sheet.render().decode().split("\n")[:-1]
+
+
+def interesting(rng: random.Random) -> int:
+    return rng.choice([
+        0, 1, 2, 0x7FFF, 0xFFFF, 0x10000, 0x7FFF0001, 0x80000000, 0xFFFFFFFF, 0xFFFFFF9C,
+        rng.randrange(100), rng.getrandbits(32),
+    ])  # fmt: skip
+
+
+FORMS = [form for form in CATALOGUE if form.event not in (0x1F002, 0x1F003)]
+
+
+def catalogue_for(form: EventType) -> Catalogue:
+    return Catalogue(form.family, form.since)
+
+
+@pytest.mark.parametrize(
+    "form", FORMS, ids=lambda form: f"{form.event:x}-{form.name}-{form.words}-{form.family}"
+)
+def test_like_the_catalogue(form):
+    rng = random.Random(form.event + form.words)
+    extras = [tuple(interesting(rng) for _ in range(form.words)) for _ in range(40)]
+    batch = batch_of(*(make_record(form.event, *extra, tsc=1000) for extra in extras))
+    catalogue = catalogue_for(form)
+    used = catalogue.form(form.event, form.words)
+    assert used is not None
+    texts = written(batch, text_fields, catalogue)
+    assert texts == [" " + used.text(e) if used.text(e) else "" for e in extras]
+    objects = [json.loads(f'{{"_":0{line}}}') for line in written(batch, json_fields, catalogue)]
+    for extra, got in zip(extras, objects, strict=True):
+        for name, value in used.decode(extra).items():
+            said = int(got[name], 0) if isinstance(got[name], str) else got[name]
+            assert said in (value, value % (1 << 64)), name
+
+
+def test_domains_are_those_of_the_catalogue():
+    rng = random.Random(1)
+    for form in FORMS:
+        extra = tuple(rng.randrange(1, 0x7FFF) for _ in range(form.words))
+        (group,) = groups(batch_of(make_record(form.event, *extra, tsc=5)), catalogue_for(form))
+        assert group.form is not None
+        found = [int(values[0]) for values in named_domains(group)]
+        assert [value for value in found if value >= 0] == list(group.form.domains(extra))
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "members"),
+    [
+        (make_record(0x0FFFFFFF, *range(7), tsc=1), " 0x0 0x1 0x2 0x3 0x4 0x5 0x6",
+         {"words": [0, 1, 2, 3, 4, 5, 6]}),
+        (make_record(0x01000123, 255, tsc=1), " 0xff", {"words": [255]}),
+        (make_record(0x01000123, tsc=1), "", {}),
+        (make_record(0x0800F123, 7, tsc=1), " number=0x123 word0=0x7",
+         {"number": 0x123, "word0": 7}),
+    ],
+)  # fmt: skip
+def test_unknown_events_are_raw(record, text, members):
+    """R34"""
+    batch = batch_of(record)
+    assert written(batch, text_fields, Catalogue()) == [text]
+    (line,) = written(batch, json_fields, Catalogue())
+    assert json.loads(f'{{"_":0{line}}}') == {"_": 0, **members}
+
+
+@pytest.mark.parametrize("words", [1, 7])
+def test_known_events_of_another_length(words):
+    """R35: a runstate change of 1 word is decoded, one of 7 is raw; never the next record."""
+    batch = batch_of(
+        make_record(0x21201, 5 << 16 | 1, *range(words - 1), tsc=1),
+        make_record(0x28004, 9, 9, tsc=2),
+    )
+    first, second = written(batch, text_fields, Catalogue())
+    assert second == " vcpu=d9v9"
+    if words == 1:
+        assert first == " vcpu=d5v1 old=blocked new=running"
+    else:
+        assert first == " 0x50001 0x0 0x1 0x2 0x3 0x4 0x5"
+
+
+def test_old_and_new_forms_of_one_event():
+    """R35: decrease_reservation has had two layouts; each length has its own, others are raw."""
+    known = {form.words for form in CATALOGUE if form.event == 0x10F005}
+    for words in range(8):
+        (text,) = written(batch_of(make_record(0x10F005, *range(words))), text_fields, Catalogue())
+        assert ("gfn=" in text) == (words in known)
+
+
+@pytest.mark.parametrize("name", ["destroy.trace", "pvh-hvm.trace", "lost.trace"])
+def test_real_records(name):
+    """Every record of a capture, in columns and one by one."""
+    windows, _ = decode(capture(name))
+    catalogue = Catalogue("svm", (4, 17))
+    for window in windows[:40]:
+        batch = batch_of(bytes(window.payload))
+        texts = written(batch, text_fields, catalogue)
+        for row, text in enumerate(texts):
+            at, extra = int(batch.at[row]), int(batch.extra[row])
+            form = catalogue.form(int(batch.event[row]), extra)
+            assert form is not None
+            said = form.text(tuple(batch.words[at : at + extra].tolist()))
+            assert text.removeprefix(" ") == said
+
+
+def test_split():
+    keys = np.array([5, 3, 5, 5, 0], np.uint32)
+    assert [(key, rows.tolist()) for key, rows in split(keys)] == [
+        (0, [4]), (3, [1]), (5, [0, 2, 3])
+    ]
+    assert list(split(np.array([], np.uint32))) == []

@@ -27,6 +27,7 @@ from xtraced.sources.xen.source import XenSource
 
 HERE = Path(__file__).parent
 NAMES = ("xencall", "xenforeignmemory", "xenevtchn")
+_RESET = "reset.so"
 COMPILER = shutil.which("cc")
 XENTRACE = Path("/usr/lib/xen-4.17/bin/xentrace")
 """Debian's, linked with libxenctrl.so.4.17 (package xen-utils-4.17)."""
@@ -34,16 +35,19 @@ XENTRACE = Path("/usr/lib/xen-4.17/bin/xentrace")
 
 def build(directory: Path) -> Path:
     """Compile the three libraries into this directory; returns it."""
-    assert COMPILER is not None
     directory.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        command = [
-            COMPILER, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror",
-            f"-Wl,-soname,lib{name}.so.1", f"-Wl,--version-script={HERE / name}.map",
-            "-o", str(library(directory, name)), str(HERE / f"{name}.c"),
-        ]  # fmt: skip
-        subprocess.run(command, check=True)
+        versions = f"-Wl,--version-script={HERE / name}.map"
+        _compile(name, library(directory, name), f"-Wl,-soname,lib{name}.so.1", versions)
+    _compile("reset", directory / _RESET)
     return directory
+
+
+def _compile(name: str, into: Path, *options: str) -> None:
+    assert COMPILER is not None
+    warnings = ("-Wall", "-Wextra", "-Werror")
+    command = [COMPILER, "-shared", "-fPIC", "-O2", *warnings, *options, "-o", str(into)]
+    subprocess.run([*command, str(HERE / f"{name}.c"), "-ldl"], check=True)
 
 
 def library(directory: Path, name: str) -> Path:
@@ -54,10 +58,11 @@ def environ(
     directory: Path, socket: Path, *, preload: bool = False, **behaviour: str
 ) -> dict[str, str]:
     """What a program needs in its environment to find the stand-ins, and through them the
-    hypervisor at `socket`. `behaviour`: fail, sysctl, overflow, spoil (fakexen.h)."""
+    hypervisor at `socket`. `behaviour`: fail, sysctl, overflow, spoil (fakexen.h); with
+    `preload`, an event queue that overflowed can be reset."""
     found = {"LD_LIBRARY_PATH": str(directory), **variables(socket, behaviour)}
     if preload:
-        found["LD_PRELOAD"] = str(library(directory, "xenevtchn"))
+        found["LD_PRELOAD"] = str(directory / _RESET)
     return found
 
 
@@ -129,15 +134,19 @@ class Stage:
         return Path("/proc/self/maps").read_text().count("memfd:xtraced-sim")
 
     def bound(self) -> bool:
-        """Whether somebody has VIRQ_TBUF; binds it for a moment to know."""
-        connection = Connection.to(self.machine.socket)
-        try:
-            (events,) = connection.ask(Op.BIND_VIRQ).fds
-        except SourceError as error:
-            if error.errno != errno.EEXIST:
-                raise
-            return True
-        finally:
-            connection.close()
-        os.close(events)
-        return False
+        return is_bound(self.machine)
+
+
+def is_bound(machine: Hypervisor) -> bool:
+    """Whether somebody has VIRQ_TBUF; binds it for a moment to know."""
+    connection = Connection.to(machine.socket)
+    try:
+        (events,) = connection.ask(Op.BIND_VIRQ).fds
+    except SourceError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        return True
+    finally:
+        connection.close()
+    os.close(events)
+    return False

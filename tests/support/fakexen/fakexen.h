@@ -10,7 +10,7 @@
  *                     xenforeignmemory_open, map; xenevtchn_open, bind_virq, pending, unmask
  *   FAKEXEN_SYSCTL    the one sysctl interface version that is taken (default 0x15)
  *   FAKEXEN_OVERFLOW  at the nth `pending`, the event queue overflows (EFBIG) until it is
- *                     reset; the reset needs libxenevtchn.so.1 in LD_PRELOAD
+ *                     reset; the reset needs reset.c in LD_PRELOAD
  *   FAKEXEN_SPOIL     "offset=value": t_info is mapped with this 16-bit word changed
  */
 #ifndef FAKEXEN_H

@@ -5,14 +5,11 @@
 #include "fakexen.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 
 #define VIRQ_TBUF 4
 #define PORT 19
-#define RESET 0x4505 /* IOCTL_EVTCHN_RESET */
 #define MOST_HANDLES 16
 
 typedef struct { int fd, poll, events, overflow; unsigned pendings; } xenevtchn_handle;
@@ -123,23 +120,19 @@ EXPORT int xenevtchn_unmask(xenevtchn_handle *channel, uint32_t port)
     return 0;
 }
 
-/* With this library in LD_PRELOAD, the driver's one ioctl that the source makes itself. */
-EXPORT int ioctl(int fd, unsigned long request, ...)
+/* IOCTL_EVTCHN_RESET, for reset.c. */
+EXPORT int xenevtchn_fake_reset(int fd)
 {
-    va_list arguments;
-    void *argument;
     int i;
 
-    va_start(arguments, request);
-    argument = va_arg(arguments, void *);
-    va_end(arguments);
     for (i = 0; i < MOST_HANDLES; i++)
-        if (request == RESET && opened[i] && opened[i]->poll == fd) {
+        if (opened[i] && opened[i]->poll == fd) {
             close(opened[i]->overflow);
             opened[i]->overflow = -1;
             return 0;
         }
-    return (int)syscall(SYS_ioctl, fd, request, argument);
+    errno = ENOTTY;
+    return -1;
 }
 
 /* What libxenctrl is linked with, and never called here. */

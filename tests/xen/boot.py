@@ -33,8 +33,8 @@ class Boot:
         self.share = share
         self._console = share / "console"
         self._output = share / "output"
-        shutil.copytree(_HERE / "dom0", share / "dom0", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(_HERE / "report.py", share / "dom0" / "report.py")
+        shutil.copytree(_HERE / "dom0", share / "dom0")
+        shutil.copy(_HERE / "report.py", share / "dom0")
         (share / "scenario").write_text(scenario)
 
     def run(self, report: Report, *, xen: str = "", limit: int) -> bool:

@@ -1,0 +1,73 @@
+"""`make test-xen`: build, boot, check, count. Exits 1 if any check failed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from tests.xen import host, image, packages, project
+from tests.xen.boot import Boot
+from tests.xen.report import Report
+
+_CACHE = Path(__file__).parents[2] / ".xen"
+
+# Scenario: arguments for Xen, seconds it may take, what is checked afterwards.
+_BOOTS = {
+    "service": ("", 400, host.check_service),
+    "rings": ("tbuf_size=1", 240, host.check_rings),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.xen", description=__doc__)
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(_BOOTS))
+    parser.add_argument("--keep", action="store_true", help="leave what the boots brought back")
+    options = parser.parse_args()
+    if unknown := set(options.scenarios) - set(_BOOTS):
+        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
+    if os.geteuid() != 0:
+        parser.error("make test-xen needs root: it installs packages and makes a file system")
+    report = Report()
+    started = time.monotonic()
+    if prepared := _prepare(report):
+        for scenario in options.scenarios or _BOOTS:
+            _boot(report, *prepared, scenario, keep=options.keep)
+    report.say(f"\nin {time.monotonic() - started:.0f} s")
+    return report.finish()
+
+
+def _prepare(report: Report) -> tuple[image.Image, Path] | None:
+    try:
+        packages.install()
+        built = image.cached(_CACHE)
+        if built is None:
+            report.say("building Xen's and dom0's image; it is kept in .xen/")
+            built = image.build(_CACHE)
+        report.say("installing the project into dom0")
+        return built, project.install(built, _CACHE)
+    except (subprocess.SubprocessError, project.InstallError, OSError) as exc:
+        report.fail(f"dom0 is built and has the project installed: {exc}")
+        return None
+
+
+def _boot(report: Report, built: image.Image, root: Path, scenario: str, *, keep: bool) -> None:
+    xen, limit, check = _BOOTS[scenario]
+    share = Path(tempfile.mkdtemp(prefix=f"{scenario}-", dir=_CACHE))
+    try:
+        report.say(f"\n{scenario}: booting Xen {image.XEN_VERSION} and dom0")
+        if Boot(built, root, share, scenario).run(report, xen=xen, limit=limit):
+            check(report, share)
+    finally:
+        if keep:
+            report.say(f"     left in {share}")
+        else:
+            shutil.rmtree(share)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,123 @@
+"""Load and a guest; the commands act on the real hypervisor."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+
+from dom0.commands import CheckError, attempt, require, run, status, wait_for
+from dom0.room import STORE, Room
+from dom0.starting import ALL_EVENTS
+
+SCHED = 0x0002F000
+_FOLLOWED = 500
+"""Lines after which following has shown that it follows."""
+
+
+def boots_a_guest(room: Room) -> str:
+    """a PVH guest boots while a load runs"""
+    room.start_load()
+    room.create_guest()
+    seconds = wait_for(lambda: "guest: round" in room.guest_console(), "the guest is up", 180)
+    return f"{seconds:.0f} s after xl create"
+
+
+def wakes_by_event(_: Room) -> str:
+    """VIRQ_TBUF wakes the service"""
+    wakes = status()["wakes"]
+    require(wakes["event"] > 0, str(wakes))
+    return str(wakes)
+
+
+def status_for_people(_: Room) -> str:
+    """xtracectl status is healthy under load, and has every CPU"""
+    text = run("xtracectl", "status")
+    now = status()
+    require(now["state"] == "collecting" and now["healthy"], str(now["reasons"]))
+    require(all(cpu["records"] > 0 for cpu in now["cpus"]), text)
+    return f"{now['records']:,} records, lost {sum(now['lost'].values())}; {text.splitlines()[0]}"
+
+
+def dump_follows(_: Room) -> str:
+    """xtracectl dump -f prints records that are newer than itself"""
+    # Its last lines are of records that no block on disk had when it began.
+    before = status()["bytes"]
+    following = subprocess.Popen(
+        ["xtracectl", "dump", "-f", "--since=-1s", "--event", "vmexit"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    # A pipe without a writer that keeps quiet would be waited for without end.
+    stop = threading.Timer(90, following.kill)
+    stop.start()
+    lines: list[str] = []
+    started = time.monotonic()
+    assert following.stdout is not None
+    for line in following.stdout:
+        lines.append(line)
+        if len(lines) >= _FOLLOWED and time.monotonic() > started + 20:
+            break
+    stop.cancel()
+    following.terminate()
+    following.wait()
+    require(len(lines) >= _FOLLOWED, f"{len(lines)} lines: {''.join(lines[-3:])}")
+    require(status()["bytes"] > before, "nothing was recorded meanwhile")
+    return f"{len(lines)} lines, the last one: {lines[-1].strip()}"
+
+
+def rotates(room: Room) -> str:
+    """xtracectl rotate seals a segment"""
+    run("xtracectl", "flush")
+    said = run("xtracectl", "rotate").strip()
+    name = said.partition(":")[0]
+    require((STORE / name).is_file(), said)
+    require(not name.endswith(".open"), said)
+    # Up to here the recording has no gap; the host needs to know.
+    (room.share / "whole").write_text(name)
+    return said
+
+
+def masks_events(room: Room) -> str:
+    """xtracectl mask --events changes Xen's event mask"""
+    run("xtracectl", "mask", "--events", "sched")
+    masked = room.hypervisor.info().event_mask
+    run("xtracectl", "mask", "--events", "all")
+    unmasked = room.hypervisor.info().event_mask
+    require((masked, unmasked) == (SCHED, ALL_EVENTS), f"{masked:#x}, then {unmasked:#x}")
+    return f"{masked:#010x}, and back to {unmasked:#010x}"
+
+
+def masks_cpus(room: Room) -> str:
+    """xtracectl mask --cpus changes which CPUs Xen traces"""
+    run("xtracectl", "mask", "--cpus", "1")
+    masked = room.hypervisor.busy()
+    run("xtracectl", "mask", "--cpus", "all")
+    unmasked = room.hypervisor.busy()
+    require((masked, unmasked) == ({1}, {0, 1}), f"{masked}, then {unmasked}")
+    return f"records on CPUs {masked}, then on {unmasked}"
+
+
+def pauses(room: Room) -> str:
+    """xtracectl pause: Xen writes no record any more, and status says paused"""
+    run("xtracectl", "pause")
+    busy = room.hypervisor.busy()
+    code, text, _ = attempt("xtracectl", "status")
+    require(not busy, f"records on CPUs {busy}")
+    require(code == 1 and status()["state"] == "paused", f"exit code {code}: {text}")
+    return text.splitlines()[0]
+
+
+def resumes(room: Room) -> str:
+    """xtracectl resume: Xen writes records again"""
+    run("xtracectl", "resume")
+    busy = room.hypervisor.busy()
+    require(busy == {0, 1}, f"records on CPUs {busy}")
+    if (state := status()["state"]) != "collecting":
+        raise CheckError(state)
+    return f"records on CPUs {busy}"
+
+
+CHECKS = (
+    boots_a_guest, wakes_by_event, status_for_people, dump_follows, rotates, masks_events,
+    masks_cpus, pauses, resumes,
+)

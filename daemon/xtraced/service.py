@@ -224,6 +224,7 @@ class Service:
             if trio.current_time() - last_status >= STATUS_EVERY:
                 last_status = trio.current_time()
                 self._notifier.status(self.status_line())
+                self.pool.trim()
 
     async def _feed_watchdog(self, interval: Nanoseconds) -> None:
         """Tell systemd that the drain loop turns; not that the disk writes (R07)."""

@@ -22,7 +22,13 @@ class StagingBuffer:
     view: memoryview
     words: memoryview
     """The same memory as 32-bit words, for the drain."""
+    start: int
+    """Where it begins in the pool's memory."""
     used: int = 0
+    in_core: bool = False
+    """Whether its pages may hold memory of the machine's."""
+    idle: bool = True
+    """Not taken since the pool was last trimmed."""
     blocks: list[tuple[int, BlockHeader]] = field(default_factory=list)
     """Offset and header of each block. Sequence and checksum are the writer's to fill in."""
     losses: list[Loss] = field(default_factory=list)
@@ -63,10 +69,12 @@ class StagingPool:
             raise ValueError(f"a staging buffer is whole pages, not {buffer_bytes} bytes")
         self.buffers = buffers
         self.buffer_bytes = buffer_bytes
-        whole = memoryview(mmap.mmap(-1, buffers * buffer_bytes))
-        starts = range(0, buffers * buffer_bytes, buffer_bytes)
-        views = [whole[start : start + buffer_bytes] for start in starts]
-        self._free = deque(StagingBuffer(view, view.cast("I")) for view in views)
+        self._memory = mmap.mmap(-1, buffers * buffer_bytes)
+        whole = memoryview(self._memory)
+        self._free: deque[StagingBuffer] = deque()
+        for start in range(0, buffers * buffer_bytes, buffer_bytes):
+            view = whole[start : start + buffer_bytes]
+            self._free.append(StagingBuffer(view, view.cast("I"), start))
 
     @property
     def free(self) -> int:
@@ -75,9 +83,20 @@ class StagingPool:
     def take(self) -> StagingBuffer | None:
         """An empty buffer, or None while the writer has them all."""
         try:
-            return self._free.pop()
+            buffer = self._free.pop()
         except IndexError:
             return None
+        buffer.in_core, buffer.idle = True, False
+        return buffer
+
+    def trim(self) -> None:
+        """Give back to the kernel the memory of free buffers that were not taken since the
+        last trim: what a slow disk made us use once is not kept for ever."""
+        for buffer in list(self._free):
+            if buffer.idle and buffer.in_core:
+                self._memory.madvise(mmap.MADV_DONTNEED, buffer.start, self.buffer_bytes)
+                buffer.in_core = False
+            buffer.idle = True
 
     def give_back(self, buffer: StagingBuffer) -> None:
         buffer.clear()

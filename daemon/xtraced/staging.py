@@ -69,7 +69,8 @@ class StagingPool:
             raise ValueError(f"a staging buffer is whole pages, not {buffer_bytes} bytes")
         self.buffers = buffers
         self.buffer_bytes = buffer_bytes
-        self._memory = mmap.mmap(-1, buffers * buffer_bytes)
+        # Private: of shared memory, MADV_DONTNEED gives nothing back.
+        self._memory = mmap.mmap(-1, buffers * buffer_bytes, flags=mmap.MAP_PRIVATE)
         whole = memoryview(self._memory)
         self._free: deque[StagingBuffer] = deque()
         for start in range(0, buffers * buffer_bytes, buffer_bytes):

@@ -92,6 +92,8 @@ class SegmentStore:
         self._last_error: str | None = None
         self._last_error_at: Nanoseconds | None = None
         self._failing_since: Nanoseconds | None = None
+        self._refused = 0
+        """Bytes of the largest buffer that was refused since then."""
         self._failed_blocks = 0
         self._failed_records = 0
         self.stored_records = 0
@@ -118,6 +120,7 @@ class SegmentStore:
                 self._store(buffer)
             except StoreError as exc:
                 self._note_failure(exc)
+                self._refused = max(self._refused, buffer.used)
                 if failing or self._clock.monotonic() >= give_up_at:
                     self._give_up(buffer)
                     return
@@ -306,7 +309,11 @@ class SegmentStore:
             self._abandon(segment, f"write failed: {exc}")
 
     def _note_success(self) -> None:
-        if self._failing_since is not None:
+        """It has recovered if what it refused would find room now: on a disk that is all but
+        full, a small buffer goes in now and then and means nothing."""
+        room = self._free_bytes is None or self._free_bytes >= self._refused
+        if self._failing_since is not None and room:
+            self._refused = 0
             lasted = self._clock.realtime() - self._failing_since
             self._failing_since = None
             log.info("store_recovered", lasted_ns=lasted, records_lost=self._failed_records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -363,6 +364,43 @@ def test_any_damage_gives_a_subset_and_our_own_errors(tmp_path, data):
         assert problems
 
 
+class BadSectors:
+    """Stands in for os.preadv: any read that touches these pages fails with EIO."""
+
+    def __init__(self, monkeypatch, *pages: int) -> None:
+        self._bad = set(pages)
+        self._real = os.preadv
+        monkeypatch.setattr("tracelib.store.blockfile.os.preadv", self)
+
+    def __call__(self, fd, views, offset):
+        touched = range(offset // PAGE, (offset + len(views[0]) - 1) // PAGE + 1)
+        if self._bad & set(touched) and offset < os.fstat(fd).st_size:
+            raise OSError(errno.EIO, "Input/output error")
+        return self._real(fd, views, offset)
+
+
+@pytest.mark.parametrize("seal", [True, False], ids=["sealed", "open"])
+@pytest.mark.parametrize("number", range(9))
+def test_a_sector_that_cannot_be_read_costs_only_its_block(tmp_path, monkeypatch, seal, number):
+    """EIO while reading is damage at a place, not the end of everything."""
+    builder = small_segment()
+    builder = builder.seal() if seal else builder
+    path = builder.write(tmp_path)
+    BadSectors(monkeypatch, builder.blocks[number] // PAGE)
+    parts, problems = read(path)
+    assert parts == intact_parts({number})
+    assert bool(problems) == (not seal or number not in (1, 2, 7, 8))
+
+
+def test_other_refusals_to_read_are_errors(path, monkeypatch):
+    def refuse(*_args):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr("tracelib.store.blockfile.os.preadv", refuse)
+    with pytest.raises(StoreError, match="ESTALE"):
+        SegmentReader(path)
+
+
 # Foreign and newer files
 
 
@@ -483,6 +521,14 @@ def test_retention_and_sealing_meanwhile(tmp_path):
         assert payloads(store.chunks()) == parts[1:]
         (problem,) = store.problems
         assert "deleted" in problem.reason
+
+
+def test_a_segment_beside_its_sealed_twin(tmp_path):
+    """Somebody copied it back: each file is read for itself."""
+    SegmentBuilder(1).block(0, make_records(1)).write(tmp_path)
+    SegmentBuilder(1).block(0, make_records(2)).seal().write(tmp_path)
+    with StoreReader(tmp_path) as store:
+        assert payloads(store.chunks()) == [(0, make_records(2)), (0, make_records(1))]
 
 
 def test_narrow_skips_whole_segments(tmp_path):

@@ -108,8 +108,12 @@ class Tally:
         """The latest time that a block says it was drained or noted at."""
 
     def add(self, offset: int, header: BlockHeader) -> None:
-        self.packed += IndexEntry.of(offset, header).encode()
-        if header.kind == Kind.RECORDS:
+        # What IndexEntry.of and its encode do, at half the price: this runs for every block.
+        self.packed += ENTRY.pack(
+            offset, header.first_tsc, header.last_tsc, header.lost, header.cpu, header.records,
+            header.payload_bytes, header.block_bytes, header.kind, header.flags, 0, 0,
+        )
+        if header.kind == _RECORDS:
             cpu = CpuId(header.cpu)
             self.cpus[cpu] = self.cpus.get(cpu, _NOTHING).plus(header)
         if header.drained_at > self.drained_at:
@@ -122,6 +126,7 @@ class Tally:
 
 
 _NOTHING = CpuTotals()
+_RECORDS = int(Kind.RECORDS)
 
 
 def tsc_range(cpus: Iterable[CpuTotals]) -> tuple[Tsc, Tsc] | None:

@@ -6,13 +6,14 @@ cut short meanwhile.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tracelib.errors import DamageError, DataError, FormatError
+from tracelib.errors import DamageError, DataError, FormatError, StoreError
 from tracelib.segment.block import HEADER_BYTES, MAGIC, PAGE, BlockHeader, verify_payload
 from tracelib.store.fsops import translated
 
@@ -85,14 +86,20 @@ class BlockFile:
         return self.size > before
 
     def read(self, offset: int, view: memoryview) -> int:
-        """Fill `view` from the file; fewer bytes only at its end. Raises StoreError."""
+        """Fill `view` from the file; fewer bytes only at its end. Raises DamageError for what
+        the disk cannot read any more, StoreError for anything else."""
         done = 0
-        with translated("read", self.path):
-            while done < len(view):
-                got = os.preadv(self._fd, [view[done:]], offset + done)
-                if got == 0:
-                    break
-                done += got
+        try:
+            with translated("read", self.path):
+                while done < len(view):
+                    got = os.preadv(self._fd, [view[done:]], offset + done)
+                    if got == 0:
+                        break
+                    done += got
+        except StoreError as exc:
+            if exc.errno == errno.EIO:
+                raise DamageError(exc.message, file=self.name, offset=offset) from exc
+            raise
         return done
 
     def header(self, offset: int, buffer: Buffer) -> BlockHeader:
@@ -153,8 +160,11 @@ class BlockFile:
 
     def _zeros_or(self, reason: str, offset: int, buffer: Buffer) -> str:
         view = buffer.take(PAGE)
-        got = self.read(offset, view)
-        return _ZEROS if not any(view[:got]) else reason
+        try:
+            got = self.read(offset, view)
+        except DamageError:
+            return reason
+        return reason if any(view[:got]) else _ZEROS
 
     def _resync(
         self, offset: int, buffer: Buffer, *, payloads: bool
@@ -167,14 +177,21 @@ class BlockFile:
         return self.size, None
 
     def _magic_pages(self, offset: int) -> Iterator[int]:
-        """Offsets of the pages that start like a block."""
+        """Offsets of the pages that start like a block. Pages that cannot be read do not."""
         view = memoryview(bytearray(_RESYNC_BYTES))
         while offset < self.size:
-            got = self.read(offset, view)
+            try:
+                got = self.read(offset, view)
+            except DamageError:
+                if len(view) > PAGE:
+                    # One bad page spoils a big read; look at each alone from here on.
+                    view = view[:PAGE]
+                    continue
+                got = 0
             for at in range(0, got, PAGE):
                 if view[at : at + 4] == MAGIC:
                     yield offset + at
-            offset += _RESYNC_BYTES
+            offset += len(view)
 
     def close(self) -> None:
         """Idempotent."""

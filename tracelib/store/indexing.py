@@ -44,11 +44,11 @@ def find_blocks(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blo
 
 def _read_seal(file: BlockFile) -> Seal | None:
     tail = memoryview(bytearray(TRAILER_BYTES))
-    got = file.read(max(file.size - TRAILER_BYTES, 0), tail)
-    place = find_seal(tail[:got], file.size)
-    if place is None:
-        return None
     try:
+        got = file.read(max(file.size - TRAILER_BYTES, 0), tail)
+        place = find_seal(tail[:got], file.size)
+        if place is None:
+            return None
         return Seal.decode(file.block(place.offset, place.block_bytes, Buffer()).payload)
     except DataError:
         # Said when its place is known from walking, or that there is none.

@@ -58,9 +58,9 @@ class StoreReader:
         self.info = TraceInfo("store", str(directory))
         self._directory = directory
         self._range = first, last
-        self._readers: dict[int, SegmentReader] = {}
-        self._users: Counter[int] = Counter()
-        """Open readers by sequence number, and how many iterators use each."""
+        self._readers: dict[Path, SegmentReader] = {}
+        self._users: Counter[Path] = Counter()
+        """Open readers by the path listed for them, and how many iterators use each."""
         self._window: tuple[Tsc | None, Tsc | None] = (None, None)
         self._end = (names.FIRST_SEQUENCE, 0)
         self._follower: Follower | None = None
@@ -209,10 +209,10 @@ class StoreReader:
 
     def _acquire(self, entry: SegmentEntry) -> SegmentReader | None:
         """The segment's reader, shared by those who read it now; None if it cannot be read."""
-        reader = self._readers.get(entry.sequence) or self._opened(entry)
+        reader = self._readers.get(entry.path) or self._opened(entry)
         if reader is not None:
-            self._readers[entry.sequence] = reader
-            self._users[entry.sequence] += 1
+            self._readers[entry.path] = reader
+            self._users[entry.path] += 1
         return reader
 
     def _opened(self, entry: SegmentEntry) -> SegmentReader | None:
@@ -228,8 +228,8 @@ class StoreReader:
         return reader
 
     def _release(self, entry: SegmentEntry) -> None:
-        self._users[entry.sequence] -= 1
-        if not self._users[entry.sequence] and (reader := self._readers.pop(entry.sequence, None)):
+        self._users[entry.path] -= 1
+        if not self._users[entry.path] and (reader := self._readers.pop(entry.path, None)):
             reader.close()
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tracelib.chunks import Chunk, ClockAnchor, Problem, TraceInfo
-from tracelib.errors import DataError, FormatError
+from tracelib.errors import DamageError, DataError, FormatError
 from tracelib.losses import Loss
 from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.segment import notes
@@ -104,7 +104,10 @@ class SegmentReader:
 
     def _has_magic(self) -> bool:
         start = memoryview(bytearray(len(MAGIC)))
-        self._file.read(0, start)
+        try:
+            self._file.read(0, start)
+        except DamageError:
+            return False
         return start == MAGIC
 
     def _describe(self) -> TraceInfo:

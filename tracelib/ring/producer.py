@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """The hypervisor's side of the rings: Xen's trace(), exactly (xen/common/trace.c).
 
 `Host` is what all rings of a hypervisor share, `RingProducer` one CPU's side of its ring.

@@ -9,7 +9,7 @@ from xtraced.sources.sim cimport headers
 ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 
-cdef uint64 _LOW_WORD, _HIGH_RIP, _ALL_BITS, _RANDOM_FACTOR, _NEVER
+cdef uint64 _LOW_WORD, _KERNEL, _HIGH_RIP, _LAPIC, _ALL_BITS, _RANDOM_FACTOR, _NEVER
 cdef uint32 _NO_BUDGET, _SLICE_NS
 cdef int _ROWS, _CALLS, _RUNNING, _RUNNABLE, _BLOCKED, _IDLE, _PV, _HVM, _NO_EXIT
 cdef long long _DEEPEST_DEBT

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """The simulated guests: virtual CPUs that are scheduled, exit, make hypercalls, and leave
 the records that Xen would, in Xen's order.
 
@@ -24,7 +24,9 @@ COMPILED = not __file__.endswith((".py", ".pyc"))
 
 # C constants when compiled, by their types in engine.pxd.
 _LOW_WORD = 0xFFFFFFFF
+_KERNEL = 0x81000000  # the low word of a Linux kernel's addresses, and the high one
 _HIGH_RIP = 0xFFFFFFFF
+_LAPIC = 0xFEE00000
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _RANDOM_FACTOR = 0x2545F4914F6CDD1D
 _NEVER = 0xFFFFFFFFFFFFFFFF
@@ -331,7 +333,7 @@ class Engine:
         drawn = _next(cpu)
         woken = cpu.next_wake <= cpu.clock
         row = 0 if woken or cpu.slice_end <= cpu.clock else self._picks[drawn & 255]
-        rip = 0x81000000 | (drawn >> 8 & 0xFFFFF)
+        rip = _KERNEL | (drawn >> 8 & 0xFFFFF)
         if vcpu.wide:
             self._put(cpu, headers.EXIT64 | self._exit_minor, self._reasons[row], rip, _HIGH_RIP)
         else:
@@ -390,7 +392,7 @@ class Engine:
 
     def _page_fault(self, cpu: Cpu, row: int, drawn: int) -> None:
         """A nested page fault: memory not there yet, or a device's registers."""
-        gpa = 0xFEE00000 | (drawn & 0xFFC) if row == 13 else (drawn & 0xFFFFF) << 12
+        gpa = _LAPIC | (drawn & 0xFFC) if row == 13 else (drawn & 0xFFFFF) << 12
         kind = 4 if row == 13 else 0
         self._put(cpu, headers.NPF, gpa & _LOW_WORD, 0, drawn & 0xFFFFF, 0, 0x181, kind)
         if row == 13:
@@ -402,7 +404,7 @@ class Engine:
         vcpu = cpu.current
         choice = drawn & 63
         drawn >>= 6
-        rip = 0x81000000 | (drawn & 0xFFFFF)
+        rip = _KERNEL | (drawn & 0xFFFFF)
         if choice < 2:
             self._call(cpu, 1 << 20 | 29, 1, 1, 0)
             self._block(cpu, vcpu)

@@ -19,7 +19,8 @@ from xtraced.sources.sim.options import SimOptions
 FIRST_TSC = 1 << 40
 """Where a deterministic machine starts to count."""
 _EXIT_MINORS = {"vmx": 2, "svm": 3}
-_BUSY_RATE = 20_000_000
+_SHORTEST_TICK = 250_000
+_LONGEST_TICK = 5_000_000
 _MAX_LAG = 50_000_000
 """Nanoseconds that guests may be behind real time; more is skipped."""
 
@@ -47,7 +48,7 @@ class GuestWorkload:
 
     def __init__(self, options: SimOptions, hypervisor: Hypervisor, now: Nanoseconds) -> None:
         self.finished = False
-        self.tick = Nanoseconds(1_000_000 if options.rate >= _BUSY_RATE else 5_000_000)
+        self.tick = Nanoseconds(_LONGEST_TICK)
         self.engine = _build(options, hypervisor)
         self._options = options
         self._hypervisor = hypervisor
@@ -61,6 +62,7 @@ class GuestWorkload:
 
     def start(self, now: Nanoseconds) -> None:
         """The guests go on from here; a deterministic machine's time went on with them."""
+        self.tick = self._choose_tick()
         if self._options.deterministic:
             self._tsc = FIRST_TSC if not self._started else self.engine.offset + self.engine.now
             self._monotonic = now
@@ -85,6 +87,16 @@ class GuestWorkload:
             self._hypervisor.deliver()
             self._check_limit()
         self._end_burst()
+
+    def _choose_tick(self) -> Nanoseconds:
+        """So short that the busiest CPU fills an eighth of its ring in it, if that can be:
+        real CPUs fill their rings smoothly, and a consumer has the rest to react."""
+        online = self._hypervisor.online
+        weights = [self._options.weight(cpu) for cpu in online]
+        hottest = self._options.rate * max(weights) // max(1, sum(weights))
+        share = self._hypervisor.rings[online[0]].size // 8
+        tick = share * 10**9 // max(1, hottest)
+        return Nanoseconds(min(max(tick, _SHORTEST_TICK), _LONGEST_TICK))
 
     def _behind(self, now: Nanoseconds) -> int:
         """Cycles from the guests' time to the machine's."""

@@ -60,7 +60,8 @@ def measure(
             service.status(), cpu_seconds(service.pid) - cpu, time.monotonic() - begin,
         )
         rss = peak_rss(service.pid)
-        cached = cached_share((directory / "store").iterdir())
+    # Not while it may rename a segment.
+    cached = cached_share((directory / "store").iterdir())
     sizes = {
         size: n - before["writer"]["sizes"].get(size, 0)
         for size, n in after["writer"]["sizes"].items()

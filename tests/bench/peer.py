@@ -38,7 +38,7 @@ def measure(
         time.sleep(seconds)
         after, took = _counts(hypervisor, pid, path), time.monotonic() - begin
         rss = peak_rss(pid)
-        cached = cached_share([path])
+    cached = cached_share([path])
     used = {name: after[name] - before[name] for name in after}
     return Cost(
         "xentrace", rate, took, int(used["bytes"]), int(used["inserted"]), int(used["dropped"]),

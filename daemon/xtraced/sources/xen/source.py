@@ -26,10 +26,11 @@ _MAX_T_INFO_BYTES = 1 << 20
 class XenSource:
     """Xen's rings. A `Source`; see there for the methods.
 
-    Drained by tracelib.ring.fastpath, which keeps the order that xen/common/trace.c and
-    xentrace rely on: read prod, then the records (a read barrier, needed on arm64 only);
-    copy the records, then publish cons (a full barrier, needed on both). tracelib.ring.shared
-    has them.
+    tracelib.ring.fastpath drains them in the order that xen/common/trace.c relies on and
+    tools/xentrace/xentrace.c keeps (xen_rmb, xen_mb): read prod, then the records; copy the
+    records, then publish cons. x86 keeps loads in order, and stores behind the loads before
+    them, so there the two barriers only hold the compiler; arm64 needs the instructions.
+    tracelib.ring.shared has both.
     """
 
     def __init__(self, *, pages: int, host: Host | None = None) -> None:
@@ -82,6 +83,8 @@ class XenSource:
         info = self._calls.tbuf_info()
         if info.buffer_mfn:
             return info
+        # Xen switches tracing on together with the allocation, masks or no masks.
+        self._calls.set_event_mask(0)
         try:
             self._calls.set_size(self._wanted_pages)
         except SourceError as error:
@@ -90,7 +93,6 @@ class XenSource:
             if info.buffer_mfn:
                 return info
             raise self._allocation_refused(error) from error
-        # Xen switches tracing on here, before anybody has set a mask.
         self._calls.disable()
         return self._calls.tbuf_info()
 

@@ -102,9 +102,12 @@ def test_zeroed_tail(tmp_path):
     assert errors(path.with_suffix("")) == []
 
 
-@pytest.mark.parametrize("data", [b"", bytes(PAGE), bytes(100), bytes(SegmentBuilder().data)])
+HEAD = bytes(SegmentBuilder().data)
+
+
+@pytest.mark.parametrize("data", [b"", bytes(PAGE), bytes(100), HEAD, HEAD[:512], HEAD[:9000]])
 def test_what_holds_nothing_is_removed(tmp_path, data):
-    """R41, R59: zero length, zeros only, head only."""
+    """R41, R59: zero length, zeros only, head only or a part of it."""
     write_file(tmp_path / OPEN_NAME, data)
     (done,) = recover(tmp_path)
     assert done.outcome is Outcome.REMOVED
@@ -117,7 +120,7 @@ def test_stated_losses_alone_are_worth_keeping(tmp_path):
     assert done.outcome is Outcome.SEALED
 
 
-@pytest.mark.parametrize("data", [b"rubbish" * 1000, bytes(SegmentBuilder().data)[:100]])
+@pytest.mark.parametrize("data", [b"rubbish" * 1000, HEAD[:100], HEAD[:512] * 20])
 def test_what_has_no_block_is_set_aside(tmp_path, data):
     """R59: reported, not deleted, and no segment any more."""
     write_file(tmp_path / OPEN_NAME, data)

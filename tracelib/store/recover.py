@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tracelib.chunks import ClockAnchor
 from tracelib.errors import DataError, StoreError, XtraceError
 from tracelib.segment import notes
-from tracelib.segment.block import PAGE, Kind
+from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader, Kind
 from tracelib.segment.index import Tally
 from tracelib.segment.seal import Hole, Seal
 from tracelib.store import fsops
@@ -103,13 +103,14 @@ class _Leftover:
     worth_keeping: bool = False
     """It has records, or states losses."""
     garbage: bool = False
-    """It has bytes other than zeros and nothing else."""
+    """There is no intact block, and more than zeros or the beginning of the first one."""
     sealed: bool = False
-    """The service died between seal and rename."""
+    """The service died between seal and rename; nothing is wrong with it."""
     next_sequence: int = 0
     end: int = 0
     """Of the last intact block; its padding may be cut."""
     size: int = 0
+    """Of the file, a seal at its end not included."""
 
 
 def _scan(path: Path) -> _Leftover:
@@ -124,17 +125,31 @@ def _scan(path: Path) -> _Leftover:
                 found.garbage = not item.zeros
             else:
                 _note(found, item)
+        if found.garbage:
+            found.garbage = not found.next_sequence and not _is_torn_head(file)
     finally:
         file.close()
-    found.garbage = found.garbage and not found.next_sequence
     return found
+
+
+def _is_torn_head(file: BlockFile) -> bool:
+    """Did the service die while it wrote the very first block?"""
+    view = memoryview(bytearray(HEADER_BYTES))
+    try:
+        header = BlockHeader.decode(view[: file.read(0, view)])
+    except DataError:
+        return False
+    return header.kind == Kind.METADATA and file.size <= header.block_bytes
 
 
 def _note(found: _Leftover, block: Found) -> None:
     header = block.header
     found.next_sequence, found.end = header.sequence + 1, block.end
-    if header.kind == Kind.SEAL:
-        found.sealed = block.end == found.size
+    if header.kind == Kind.SEAL and block.end == found.size:
+        # The disk may have stored the seal and not all of what it seals. Then another takes
+        # its place, which knows of the holes.
+        found.sealed = not found.holes
+        found.next_sequence, found.end, found.size = header.sequence, block.offset, block.offset
         return
     found.tally.add(block.offset, header)
     found.worth_keeping |= header.kind in (Kind.RECORDS, Kind.LOSS)
@@ -161,6 +176,7 @@ def _append_seal(path: Path, found: _Leftover) -> None:
     )
     fd = fsops.open_existing(path)
     try:
+        fsops.truncate(fd, found.size, path=path)
         fsops.write_all(fd, seal.build(offset, found.next_sequence), offset, path=path)
         fsops.fdatasync(fd, path=path)
     except StoreError:

@@ -83,15 +83,9 @@ def open_handle(library: CDLL, name: str) -> int:
     return int(handle)
 
 
-_Ignore = ctypes.CFUNCTYPE(None)
-
-
-class _Logger(ctypes.Structure):
-    """struct xentoollog_logger: vmessage, progress, destroy."""
-
-    _fields_ = (("vmessage", _Ignore), ("progress", _Ignore), ("destroy", _Ignore))
-
-
-# Without a logger of ours, the libraries make their own and print to stderr what the errors
-# here say already. These ignore their arguments, so they need not declare any.
-_SILENT = _Logger(*[_Ignore(lambda: None)] * 3)
+# struct xentoollog_logger is three functions: vmessage, progress, destroy. Without a logger of
+# ours, the libraries make their own and print to stderr what the errors here say already. The
+# functions of ours do nothing: getpid(2) ignores arguments. (A Python callback would need
+# memory that is both writable and executable, which the service's unit forbids.)
+_NOTHING = ctypes.cast(CDLL(None).getpid, c_void_p)
+_SILENT = (c_void_p * 3)(_NOTHING, _NOTHING, _NOTHING)

@@ -83,17 +83,17 @@ class XenSource:
         info = self._calls.tbuf_info()
         if info.buffer_mfn:
             return info
-        # Xen switches tracing on together with the allocation, masks or no masks.
+        # Xen switches tracing on together with the allocation; nothing must come of it.
         self._calls.set_event_mask(0)
         try:
             self._calls.set_size(self._wanted_pages)
+            self._calls.disable()
         except SourceError as error:
             # Somebody else may just have been faster.
-            info = self._calls.tbuf_info()
-            if info.buffer_mfn:
-                return info
-            raise self._allocation_refused(error) from error
-        self._calls.disable()
+            if not self._calls.tbuf_info().buffer_mfn:
+                raise self._allocation_refused(error) from error
+        finally:
+            self._calls.set_event_mask(info.evt_mask)
         return self._calls.tbuf_info()
 
     def _allocation_refused(self, error: SourceError) -> SourceError:

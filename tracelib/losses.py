@@ -1,4 +1,4 @@
-"""Every way to lose a record: its cause, its count, its place in the stream (design: loss is data)."""
+"""Every way to lose a record: its cause, its count, its place in the stream."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Cause(enum.StrEnum):
     """Drained by a service that died before they were stored."""
     TAIL_UNKNOWN = "tail_unknown"
     """The ring was full when tracing was switched off; Xen forgets that count."""
+    DISCARDED = "discarded"
+    """Lay in the ring when a service started that was told not to keep them."""
     RETENTION = "retention"
     """Deleted with their segment to stay within the store's limits."""
 

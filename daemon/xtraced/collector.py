@@ -19,7 +19,7 @@ import trio
 
 from tracelib.losses import Cause, Loss
 from tracelib.ring import fastpath
-from tracelib.ring.layout import CONS_WORD, PROD_WORD, explain_indexes
+from tracelib.ring.layout import CONS_WORD, explain_indexes
 from tracelib.ring.runstates import RunstateTable
 from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes
 from tracelib.status import WakeStatus
@@ -163,15 +163,11 @@ class Collector:
 
     def _drain_ring(self, account: RingAccount, why: str, flags: Flag, now: Nanoseconds) -> bool:
         """Take everything that waits in one ring. False if the buffers ran out."""
-        ring = account.ring
         while True:
             buffer = self._staging()
             if buffer is None:
                 return False
-            drain = fastpath.drain(
-                ring.words, ring.data_bytes, buffer.words, buffer.payload_at // 4,
-                buffer.room // 4, ring.cpu, self.runstates,
-            )
+            drain = self._drain_into(buffer, account)
             if drain.status == fastpath.EMPTY:
                 return True
             if drain.status == fastpath.BAD_INDEXES:
@@ -184,6 +180,13 @@ class Collector:
                     return True
             # The buffer is full before the ring is empty.
             self.hand_off()
+
+    def _drain_into(self, buffer: StagingBuffer, account: RingAccount) -> fastpath.Drain:
+        ring = account.ring
+        return fastpath.drain(
+            ring.words, ring.data_bytes, buffer.words, buffer.payload_at // 4,
+            buffer.room // 4, ring.cpu, self.runstates,
+        )
 
     def _stage(
         self, buffer: StagingBuffer, account: RingAccount, drain: fastpath.Drain,
@@ -232,10 +235,27 @@ class Collector:
         return 0 if self._buffer is None else self._buffer.used
 
     def discard(self) -> None:
-        """Empty every ring without keeping what is in it."""
+        """Empty every ring without keeping what is in it; how much it was is a loss like any
+        other, or the ring positions of the blocks before and after would not fit together."""
+        buffer = self._pool.take()
+        assert buffer is not None, "called before anything is staged"
+        now = self._clock.realtime()
         for account in self.accounts:
-            words = account.ring.words
-            account.cons = words[CONS_WORD] = words[PROD_WORD]
+            records = size = 0
+            while True:
+                drain = self._drain_into(buffer, account)
+                records += drain.records - drain.lost_marks + drain.lost
+                size += drain.payload_bytes
+                if drain.status != fastpath.DRAINED or drain.new_cons == drain.prod:
+                    break
+            account.cons = drain.new_cons
+            if size:
+                account.add_loss(Cause.DISCARDED, records)
+                self._losses.append(
+                    Loss(Cause.DISCARDED, account.ring.cpu, records, size, at=now,
+                         detail="lay in the ring at start")
+                )
+        self._pool.give_back(buffer)
 
     def note_predecessor(self, stored: Mapping[CpuId, RingPosition]) -> None:
         """Compare where the stored records of each ring end with where its consumer index is:

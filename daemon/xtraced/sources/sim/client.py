@@ -195,11 +195,15 @@ class SimSource:
 
     def _allocate(self) -> None:
         """Have the rings made, unless they are there: then they keep their size."""
-        if self._tbuf_info().buffer_mfn == 0:
-            # Xen switches tracing on together with the allocation, masks or no masks.
+        info = self._tbuf_info()
+        if info.buffer_mfn == 0:
+            # Xen switches tracing on together with the allocation; nothing must come of it.
             self._ask(Op.SET_EVT_MASK, 0)
-            self._ask(Op.SET_SIZE, self._wanted_pages)
-            self.disable()
+            try:
+                self._ask(Op.SET_SIZE, self._wanted_pages)
+                self.disable()
+            finally:
+                self._ask(Op.SET_EVT_MASK, info.evt_mask)
 
     def _map(self) -> None:
         reply = self._ask(Op.MAP)

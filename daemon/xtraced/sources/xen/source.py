@@ -86,15 +86,20 @@ class XenSource:
         # Xen switches tracing on together with the allocation; nothing must come of it.
         self._calls.set_event_mask(0)
         try:
+            self._set_size()
+        finally:
+            self._calls.set_event_mask(info.evt_mask)
+        return self._calls.tbuf_info()
+
+    def _set_size(self) -> None:
+        try:
             self._calls.set_size(self._wanted_pages)
-            self._calls.disable()
         except SourceError as error:
             # Somebody else may just have been faster.
             if not self._calls.tbuf_info().buffer_mfn:
                 raise self._allocation_refused(error) from error
-        finally:
-            self._calls.set_event_mask(info.evt_mask)
-        return self._calls.tbuf_info()
+        else:
+            self._calls.disable()
 
     def _allocation_refused(self, error: SourceError) -> SourceError:
         if error.errno not in (errno.EINVAL, errno.ENOMEM):

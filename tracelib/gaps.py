@@ -63,7 +63,7 @@ def gap_at(batch: Columns, row: int, stated: Sequence[Loss]) -> Gap:
 
 def stated_rows(losses: Sequence[Loss], clock: Clock) -> Columns:
     """Stated losses as rows of the stream, in time order, for tracelib.merge."""
-    times = [_place(loss, clock) for loss in losses]
+    times = [place_of(loss, clock) for loss in losses]
     order = sorted(range(len(losses)), key=lambda index: times[index] or 0)
     count = len(losses)
     tsc = np.array([times[index] or 0 for index in order], np.uint64)
@@ -81,8 +81,9 @@ def stated_rows(losses: Sequence[Loss], clock: Clock) -> Columns:
     )
 
 
-def _place(loss: Loss, clock: Clock) -> Tsc | None:
-    """Where in the stream a loss belongs: at its end, as a lost record is."""
+def place_of(loss: Loss, clock: Clock) -> Tsc | None:
+    """Where in the stream a loss belongs: at its end, as a lost record is. None if nothing
+    tells."""
     known = loss.last_tsc or loss.first_tsc
     if known is None and loss.at is not None and clock.dated:
         return clock.tsc_at_realtime(loss.at)

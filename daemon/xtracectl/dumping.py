@@ -113,7 +113,7 @@ class Dump:
             yield batch
 
     def _windows(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
-        rows = with_losses(chunks, losses)
+        rows = with_losses(chunks, losses, self._clock)
         for window in windows(rows, self._selection, self._catalogue, limit=self.left):
             self._out.write(window)
 

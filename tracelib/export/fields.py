@@ -74,19 +74,19 @@ def split(keys: Unsigned) -> Iterator[tuple[int, I64]]:
 
 
 def text_fields(sheet: Sheet, group: Group) -> None:
-    """ " name=value name=value", a blank before each."""
+    """ "name=value name=value"; the words in hexadecimal if the form is unknown."""
     form = group.form
     if form is None:
         _raw_text(sheet, group.records)
         return
     pairs = {field.name: pair for pair in form.pairs() for field in pair[:2]}
-    written = set()
+    written: set[str] = set()
     for field in form.fields:
         dom, vcpu, name = pairs.get(field.name, (field, None, field.name))
         if name in written:
             continue
+        sheet.text(f" {name}=" if written else f"{name}=")
         written.add(name)
-        sheet.text(f" {name}=")
         if vcpu is None:
             _value_text(sheet, field, group.records)
         else:
@@ -232,7 +232,7 @@ def _argument(records: Columns, word: int, *, wide: bool) -> Unsigned:
 
 def _raw_text(sheet: Sheet, records: Columns) -> None:
     for number in range(int(records.extra[0])):
-        sheet.text(" 0x")
+        sheet.text(" 0x" if number else "0x")
         sheet.hexadecimal(records.word(number))
 
 

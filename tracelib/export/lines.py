@@ -92,7 +92,7 @@ class LineWriter:
 
 def _text_record(sheet: Sheet, group: Group) -> None:
     name = f"0x{group.event:08x}" if group.form is None else group.form.name
-    sheet.text(f"{name:<{_NAME_WIDTH}}" if int(group.records.extra[0]) else name)
+    sheet.text(f"{name:<{_NAME_WIDTH}} " if int(group.records.extra[0]) else name)
     text_fields(sheet, group)
 
 
@@ -135,8 +135,7 @@ def _csv_record(sheet: Sheet, group: Group) -> None:
         sheet.text(",")
         sheet.decimal(group.records.word(number))
     sheet.text("," * (MAX_EXTRA - words) + ',"')
-    if group.form is not None:
-        text_fields(sheet, group)
+    text_fields(sheet, group)
     sheet.text('"')
 
 

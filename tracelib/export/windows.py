@@ -14,10 +14,13 @@ import numpy as np
 
 from tracelib.batches import CpuDecoder
 from tracelib.chunks import Chunk
+from tracelib.clock import Clock
 from tracelib.columns import Columns, Flag
 from tracelib.export.fields import Catalogue
+from tracelib.gaps import place_of
 from tracelib.losses import Loss
-from tracelib.records import LOST_RECORDS, iter_records, make_record
+from tracelib.records import LOST_RECORDS, make_record
+from tracelib.ring.fastpath import scan
 from tracelib.selection import Selection
 from tracelib.units import CpuId
 from tracelib.xentrace.encoder import encode_chunks
@@ -25,6 +28,8 @@ from tracelib.xentrace.format import make_window
 
 _NOBODY = 0x7FFF
 """The idle domain: the lost records that we write are on nobody's behalf."""
+
+_AT_END = 1 << 64
 
 
 def windows(
@@ -65,34 +70,36 @@ def record_bytes(batch: Columns) -> bytes:
     return data
 
 
-def with_losses(chunks: Iterable[Chunk], losses: Sequence[Loss]) -> Iterator[Chunk]:
-    """The chunks, and between them the stated losses as chunks of one lost record, each
-    before its CPU's first chunk that is later."""
-    waiting: dict[CpuId, list[Loss]] = {}
-    for loss in sorted(losses, key=_time_of, reverse=True):
-        waiting.setdefault(loss.cpu, []).append(loss)
+def with_losses(
+    chunks: Iterable[Chunk], losses: Sequence[Loss], clock: Clock
+) -> Iterator[Chunk]:
+    """The chunks, and between them the stated losses as chunks of one lost record: each
+    before its CPU's first chunk that is later, or at its CPU's end if its time is unknown."""
+    waiting: dict[CpuId, list[tuple[int, Loss]]] = {}
+    for loss in losses:
+        place = place_of(loss, clock)
+        waiting.setdefault(loss.cpu, []).append((_AT_END if place is None else place, loss))
+    for row in waiting.values():
+        row.sort(key=lambda entry: entry[0], reverse=True)
+    last: dict[CpuId, int] = {}
     for chunk in chunks:
         left = waiting.get(chunk.cpu)
-        while left and _time_of(left[-1]) <= _first_time(chunk):
-            yield _loss_chunk(left.pop())
+        if left:
+            scanned = scan(chunk.payload.cast("I"), 0, len(chunk.payload) // 4, chunk.cpu, None)
+            while left and left[-1][0] <= scanned.first_tsc:
+                yield _loss_chunk(*left.pop())
+            last[chunk.cpu] = scanned.last_tsc or last.get(chunk.cpu, 0)
         yield chunk
-    for left in waiting.values():
+    for cpu, left in waiting.items():
         while left:
-            yield _loss_chunk(left.pop())
+            at, loss = left.pop()
+            yield _loss_chunk(last.get(cpu, 0) if at == _AT_END else at, loss)
 
 
-def _time_of(loss: Loss) -> int:
-    return loss.last_tsc or loss.first_tsc or 0
-
-
-def _first_time(chunk: Chunk) -> int:
-    return next((record.tsc for record in iter_records(chunk.payload) if record.tsc), 0)
-
-
-def _loss_chunk(loss: Loss) -> Chunk:
-    first = loss.first_tsc or loss.last_tsc or 0
+def _loss_chunk(place: int, loss: Loss) -> Chunk:
+    first = loss.first_tsc or place
     record = make_record(
         LOST_RECORDS, min(loss.records or 0, 0xFFFFFFFF), _NOBODY,
-        first & 0xFFFFFFFF, first >> 32, tsc=_time_of(loss),
+        first & 0xFFFFFFFF, first >> 32, tsc=place,
     )
     return Chunk(loss.cpu, memoryview(record), "", 0)

@@ -141,7 +141,8 @@ def _time(summary: Summary) -> str:
 def _problems(summary: Summary) -> list[str]:
     if not summary.problems:
         return []
-    lines = ["", f"  {len(summary.problems)} problems:"]
+    count = len(summary.problems)
+    lines = ["", f"  {count} problem{'s' if count != 1 else ''}:"]
     lines += [f"    {problem}" for problem in summary.problems[:_SHOWN_PROBLEMS]]
     left = len(summary.problems) - _SHOWN_PROBLEMS
     return lines + ([f"    and {left} more (xtracectl verify)"] if left > 0 else [])

@@ -86,6 +86,15 @@ def test_facts_are_what_the_records_say(family, event, cpus):
         assert said.subcalls == Counter({n: c for n, (_, c) in enumerate(calls) if c})
 
 
+def test_rings_know_who_runs():
+    """A lost record names them: domain in the lower half, vCPU in the upper."""
+    machine = Machine(cpus=2)
+    for milliseconds in (0, 5, 7):
+        machine.run(milliseconds)
+        for cpu in machine.engine.cpus:
+            assert cpu.ring.current == cpu.current.domain | cpu.current.number << 16
+
+
 def test_vcpus_move_between_cpus():
     machine = machine_of(200, cpus=4, rate=10_000_000)
     assert GuestAccount().read(machine.taken).migrations > 0

@@ -45,11 +45,15 @@ def test_people_may_write_units():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (SimOptions(cpus=0), "0 CPUs"),
-        (SimOptions(cpus=5000), "5000 CPUs"),
+        (SimOptions(cpus=0), "cpus 0 must be 1 to 4096"),
+        (SimOptions(cpus=5000), "cpus 5000"),
+        (SimOptions(rate=-1), "rate -1"),
+        (SimOptions(tsc_hz=1000), "tsc_hz 1000 must be 1000000"),
+        (SimOptions(burst=(Nanoseconds(0), Nanoseconds(5))), "burst"),
+        (SimOptions(weights=(1, -1)), "weight"),
         (SimOptions(cpus=2, offline=frozenset({0, 1})), "no CPU is left"),
         (SimOptions(cpus=2, weights=(0, 0)), "weight 0"),
-        (SimOptions(domains=65), "65 domains"),
+        (SimOptions(domains=65), "domains 65"),
         (SimOptions(faults=frozenset({"smoke"})), "smoke"),
     ],
 )

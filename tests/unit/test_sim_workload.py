@@ -130,12 +130,13 @@ def test_ticks_are_as_short_as_the_rings_ask_for(rate, pages, tick):
     assert workload.tick == tick
 
 
-def test_skew_is_in_the_time_stamps_alone():
-    plain, skewed = Bench(deterministic=True), Bench(deterministic=True, skew=12345)
+@pytest.mark.parametrize("skew", [12345, -300])
+def test_skew_is_in_the_time_stamps_alone(skew):
+    plain, skewed = Bench(deterministic=True), Bench(deterministic=True, skew=skew)
     for bench in (plain, skewed):
         bench.turn(10)
     assert plain.times(0) == skewed.times(0)
-    assert [tsc + 12345 for tsc in plain.times(1)] == skewed.times(1)
+    assert [tsc + skew for tsc in plain.times(1)] == skewed.times(1)
 
 
 def test_limit_ends_it():

@@ -11,7 +11,7 @@ ctypedef unsigned long long uint64
 
 cdef uint64 _LOW_WORD, _KERNEL, _HIGH_RIP, _LAPIC, _ALL_BITS, _RANDOM_FACTOR, _NEVER
 cdef uint32 _NO_BUDGET, _SLICE_NS
-cdef int _ROWS, _CALLS, _RUNNING, _RUNNABLE, _BLOCKED, _IDLE, _PV, _HVM, _NO_EXIT
+cdef int _ROWS, _CALLS, _RUNNING, _RUNNABLE, _BLOCKED, _IDLE, _HVM, _NO_EXIT
 cdef long long _DEEPEST_DEBT
 
 cdef class Vcpu:
@@ -31,7 +31,8 @@ cdef class Vcpu:
 cdef class Cpu:
     cdef readonly uint32 number
     cdef readonly RingProducer ring
-    cdef readonly uint64 price, skew, shift, random
+    cdef readonly uint64 price, random
+    cdef readonly long long skew, shift
     cdef readonly uint64 clock
     cdef readonly long long debt
     cdef uint64 slice_end, slice_began
@@ -102,6 +103,8 @@ cdef class Engine:
     @cython.locals(words=uint64)
     cdef int _put(self, Cpu cpu, uint32 header, uint32 a=*, uint32 b=*, uint32 c=*,
                   uint32 d=*, uint32 e=*, uint32 f=*) except -1
+
+cdef uint64 _tsc(Cpu cpu) noexcept
 
 cdef void _spend(Cpu cpu, long long cycles) noexcept
 

@@ -38,7 +38,6 @@ _RUNNING = 0
 _RUNNABLE = 1
 _BLOCKED = 2
 _IDLE = 0
-_PV = 1
 _HVM = 2
 _NO_EXIT = -1
 _DEEPEST_DEBT = -(1 << 40)
@@ -114,6 +113,7 @@ class Engine:
         self.vcpus: list[Vcpu] = []
         self.now = 0
         self.offset = 0
+        self._stamp = 0
         self._round = hz // 4000
         self._random = 1
         self._exit_minor = exit_minor
@@ -128,7 +128,7 @@ class Engine:
     def add_cpu(self, number: int, ring: RingProducer, price: int, skew: int, seed: int) -> Cpu:
         """A CPU whose records are to come at one byte per price/256 cycles."""
         cpu = Cpu(number, ring, price, skew, seed)
-        ring.current = cpu.idle.who
+        ring.current = 0x7FFF | number << 16
         self.cpus.append(cpu)
         return cpu
 
@@ -182,12 +182,12 @@ class Engine:
     def _sleep(self, cpu: Cpu) -> None:
         """The idle vCPU: a power state until somebody wakes."""
         state = 1 + (_next(cpu) & 1)
-        ticks = (cpu.clock + cpu.shift) >> 6 & _LOW_WORD
+        ticks = _tsc(cpu) >> 6 & _LOW_WORD
         self._put(cpu, headers.PM_IDLE_ENTRY, state, ticks, 200, 150)
         self._think(cpu)
         if cpu.clock < cpu.next_wake and cpu.next_wake != _NEVER:
             _spend(cpu, cpu.next_wake - cpu.clock)
-        ticks = (cpu.clock + cpu.shift) >> 6 & _LOW_WORD
+        ticks = _tsc(cpu) >> 6 & _LOW_WORD
         self._put(cpu, headers.PM_IDLE_EXIT, state, ticks)
         self._interrupt(cpu)
         if cpu.next_wake <= cpu.clock:
@@ -196,9 +196,9 @@ class Engine:
 
     def _interrupt(self, cpu: Cpu) -> None:
         """A device's interrupt, handled by Xen."""
-        began = (cpu.clock + cpu.shift) & _LOW_WORD
+        began = _tsc(cpu) & _LOW_WORD
         _spend(cpu, 300)
-        ended = (cpu.clock + cpu.shift) & _LOW_WORD
+        ended = _tsc(cpu) & _LOW_WORD
         self._put(cpu, headers.IRQ_HANDLED, 16 + (_next(cpu) & 15), began, ended)
 
     # Scheduling: credit2's records, then the runstate changes
@@ -380,7 +380,7 @@ class Engine:
         elif row == 3:
             self._put(cpu, headers.HLT)
         elif row == 4:
-            tsc = cpu.clock + cpu.shift
+            tsc = _tsc(cpu)
             self._put(cpu, headers.RDTSC, tsc & _LOW_WORD, tsc >> 32)
         elif row >= 12:
             self._page_fault(cpu, row, drawn)
@@ -487,10 +487,15 @@ class Engine:
     ) -> None:  # fmt: skip
         """Trace one record; what it costs in time is owed at once."""
         self._stamp = cpu.clock + self.offset
-        cpu.ring.put(header, cpu.clock + cpu.shift, a, b, c, d, e, f, 0)
+        cpu.ring.put(header, _tsc(cpu), a, b, c, d, e, f, 0)
         words = 1 + ((header >> 28) & 7) + ((header >> 30) & 2)
         cpu.debt += 4 * words * cpu.price
         _spend(cpu, 40)
+
+
+def _tsc(cpu: Cpu) -> int:
+    """What the CPU's time-stamp counter says; a skew may be negative."""
+    return (cpu.clock + cpu.shift) & _ALL_BITS
 
 
 def _spend(cpu: Cpu, cycles: int) -> None:

@@ -17,8 +17,16 @@ from tracelib.units import Nanoseconds, parse_duration, parse_hz, parse_size
 
 Family = Literal["vmx", "svm"]
 
-MAX_CPUS = 4096
-MAX_DOMAINS = 64
+RANGES = {
+    "cpus": (1, 4096),
+    "domains": (0, 64),
+    "rate": (0, 1 << 40),
+    "tsc_hz": (1_000_000, 100_000_000_000),
+    "skew": (-(1 << 40), 1 << 40),
+    "tbuf_pages": (0, 65535),
+    "limit": (0, (1 << 63) - 1),
+}
+"""Smallest and largest value of each number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +75,15 @@ class SimOptions:
 
     def check(self) -> None:
         """Raises UsageError for a machine that cannot be."""
-        if not 1 <= self.cpus <= MAX_CPUS:
-            raise UsageError(f"{self.cpus} CPUs: must be 1 to {MAX_CPUS}")
+        for name, (low, high) in RANGES.items():
+            if not low <= getattr(self, name) <= high:
+                raise UsageError(f"{name} {getattr(self, name)} must be {low} to {high}")
         if not self.online():
             raise UsageError("no CPU is left online")
-        if not 0 <= self.domains <= MAX_DOMAINS:
-            raise UsageError(f"{self.domains} domains: must be 0 to {MAX_DOMAINS}")
+        if self.burst is not None and self.burst[0] <= 0:
+            raise UsageError("the on part of a burst must be longer than nothing")
+        if any(weight < 0 for weight in self.weights):
+            raise UsageError("a weight cannot be below 0")
         if self.rate and not any(self.weight(cpu) for cpu in self.online()):
             raise UsageError("every CPU that is online has the weight 0")
         if unknown := self.faults - FAULTS.keys():

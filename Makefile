@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-COMPILED := tracelib/ring/fastpath tracelib/ring/producer daemon/xtraced/sources/sim/engine
+TYPED := $(shell find tracelib daemon -name '*.pxd')
 
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -65,11 +65,11 @@ install: ## install the service; DESTDIR= for packagers
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) build dist .demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find tracelib daemon tests -name __pycache__ -prune -exec rm -rf {} +
-	rm -f $(COMPILED:=.c) $(COMPILED:=.*.so)
+	find tracelib daemon \( -name '*.c' -o -name '*.so' \) -delete
 
 # Debian's python3 has neither ensurepip nor headers until asked for. Without headers or a
 # compiler everything still works, with the inner loops uncompiled.
-$(READY): pyproject.toml setup.py $(COMPILED:=.py) $(wildcard $(COMPILED:=.pxd))
+$(READY): pyproject.toml setup.py $(TYPED) $(wildcard $(TYPED:.pxd=.py))
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
 		rm -rf $(VENV); \
 		echo "python3 -m venv does not work here: installing python3-venv and python3-dev"; \

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 import structlog
 import trio
 
-from tracelib.errors import XtraceError
+from tracelib.errors import SourceError, XtraceError
 from tracelib.store import fsops, recover
 from xtraced import logs
 from xtraced.checks import warnings
@@ -75,10 +75,18 @@ def _opened(source: Source, *, leave_enabled: bool) -> Iterator[None]:
         yield
     except BaseException:
         if not leave_enabled:
-            source.disable()
+            _disable_quietly(source)
         raise
     finally:
         source.close()
+
+
+def _disable_quietly(source: Source) -> None:
+    """On the way out with an error; a refusal now must not hide it."""
+    try:
+        source.disable()
+    except SourceError as exc:
+        log.error("tracing_left_on", error=str(exc))
 
 
 def _run_trio(settings: Settings, source: Source, reload: Reload | None) -> bool:

@@ -75,9 +75,9 @@ class PoolStatus:
     buffer_bytes: int
     free: int
     stalled_since: int | None
-    """Since when the rings wait for a free buffer; None if they do not."""
+    """Since when the disk is slower than the rings; None if it is not."""
     stalled: int
-    """Total time spent so, in this run."""
+    """Total time that the rings waited for a free buffer, in this run."""
 
 
 @dataclass(frozen=True, slots=True)

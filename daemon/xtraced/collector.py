@@ -78,6 +78,7 @@ class Collector:
         self._stopping = False
         self._waiting: trio.CancelScope | None = None
         self._buffer_came = trio.Event()
+        self._waiting_since: Nanoseconds | None = None
         self._stalled_since: Nanoseconds | None = None
         self._stalled = 0
         self._wakes = {"event": 0, "timer": 0, "command": 0, "start": 0, "stop": 0}
@@ -106,7 +107,7 @@ class Collector:
         """
         with trio.CancelScope(deadline=deadline) as self._waiting:
             while not self._stopping:
-                if self._stalled_since is not None:
+                if self._waiting_since is not None:
                     await self._buffer_came.wait()
                 else:
                     await trio.lowlevel.wait_readable(self._source.notifier)
@@ -214,7 +215,7 @@ class Collector:
         if self._buffer is None:
             self._buffer = self._pool.take()
             if self._buffer is not None:
-                self._unstall()
+                self._go_on()
         return self._buffer
 
     def hand_off(self) -> None:
@@ -280,47 +281,52 @@ class Collector:
 
     def buffer_returned(self) -> None:
         """The writer gave a buffer back to the pool."""
-        if self._stalled_since is not None:
+        if self._waiting_since is not None:
             self._buffer_came.set()
 
     def _stall(self) -> None:
         tsc = self._source.read_tsc()
         for account in self.accounts:
             account.starve(tsc)
-        if self._stalled_since is None:
-            self._stalled_since = self._clock.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = self._clock.monotonic()
             self._buffer_came = trio.Event()
+        if self._stalled_since is None:
+            self._stalled_since = self._waiting_since
             log.warning("collection_stalled", reason="every staging buffer waits for the disk")
         if self._pool.free:
             # One came back before the writer could see that we want it.
             self._buffer_came.set()
 
-    def _unstall(self) -> None:
-        if self._stalled_since is None:
-            return
-        stalled = self._clock.monotonic() - self._stalled_since
-        self._stalled += stalled
-        self._stalled_since = None
-        tsc = self._source.read_tsc()
-        for account in self.accounts:
-            account.feed(tsc)
-        log.info("collection_resumed", stalled_ns=stalled)
+    def _go_on(self) -> None:
+        """There is a buffer again."""
+        if self._waiting_since is not None:
+            self._stalled += self._clock.monotonic() - self._waiting_since
+            self._waiting_since = None
+            tsc = self._source.read_tsc()
+            for account in self.accounts:
+                account.feed(tsc)
+        # As long as the disk is slower than the rings, buffers come one by one, and the next
+        # wait is not far: it has caught up when half of them are free.
+        if self._stalled_since is not None and 2 * (self._pool.free + 1) > self._pool.buffers:
+            log.info("collection_resumed", after_ns=self.stalled_for)
+            self._stalled_since = None
 
     @property
     def wants_buffer(self) -> bool:
         """Asked by the writer's thread."""
-        return self._stalled_since is not None
+        return self._waiting_since is not None
 
     @property
     def stalled_for(self) -> Nanoseconds | None:
-        """How long the rings have been waiting for a buffer; None if they are not."""
+        """How long the disk has been slower than the rings; None if it is not."""
         if self._stalled_since is None:
             return None
         return Nanoseconds(self._clock.monotonic() - self._stalled_since)
 
     async def wait_buffer(self) -> None:
         """Wait until the pool has a buffer again."""
-        if self._stalled_since is not None:
+        if self._waiting_since is not None:
             await self._buffer_came.wait()
 
     # Things that should not happen
@@ -383,7 +389,9 @@ class Collector:
 
     @property
     def stalled_total(self) -> int:
-        return self._stalled + (self.stalled_for or 0)
+        """Time that the rings spent waiting for a buffer (ns)."""
+        since = self._waiting_since
+        return self._stalled + (0 if since is None else self._clock.monotonic() - since)
 
     def wake_status(self) -> WakeStatus:
         wakes = self._wakes

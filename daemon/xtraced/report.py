@@ -29,7 +29,8 @@ from xtraced.sources import Masks, Source
 from xtraced.staging import StagingPool
 
 STALL_IS_TROUBLE = 1_000_000_000
-"""A write, or a wait for a buffer, of more than a second (ns) makes the service degraded."""
+"""A write, or a disk slower than the rings, for more than a second (ns) makes the service
+degraded."""
 
 MISSED_IS_TROUBLE = 3
 """So many rings found half full by the timer, and never an event: the notifier is dead."""
@@ -141,8 +142,8 @@ def _storage_trouble(
         yield f"disk stalled: a write has been in flight for {format_duration(now - busy_since)}"
     if stalled is not None and stalled > STALL_IS_TROUBLE:
         yield (
-            f"the rings have been waiting {format_duration(stalled)} for a staging buffer: "
-            "the disk is slower than the rings"
+            f"the disk is slower than the rings: they have been waiting for staging buffers "
+            f"for {format_duration(stalled)}"
         )
 
 

@@ -68,7 +68,7 @@ def test_cut_anywhere_in_the_last_blocks(tmp_path, cut):
     path = builder.cut(start + cut).write(tmp_path)
     (done,) = recover(tmp_path)
     assert done.outcome is Outcome.SEALED
-    torn = cut if cut < 128 + 6400 else 0
+    torn = -(-cut // PAGE) * PAGE if cut < 128 + 6400 else 0  # up to the next page
     assert done.torn_bytes == torn
     sealed = path.with_suffix("")
     with SegmentReader(sealed) as segment:
@@ -79,6 +79,17 @@ def test_cut_anywhere_in_the_last_blocks(tmp_path, cut):
     warnings = list(verify_segment(sealed))
     assert len(warnings) == bool(torn)
     assert sealed.stat().st_size % PAGE == 0
+
+
+def test_a_block_whose_torn_end_is_zeros_is_whole_again(tmp_path):
+    """The seal goes to the next page, so the file has these bytes after all."""
+    builder = leftover()
+    path = builder.cut(builder.blocks[5] + 128 + 3 * 16 - 3).write(tmp_path)
+    (done,) = recover(tmp_path)
+    assert (done.records, done.torn_bytes) == (408, 0)
+    with SegmentReader(path.with_suffix("")) as segment:
+        assert payloads(segment.chunks()) == PARTS
+    assert list(verify_segment(path.with_suffix(""))) == []
 
 
 @pytest.mark.parametrize("number", range(6))

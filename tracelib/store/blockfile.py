@@ -64,19 +64,30 @@ class Gap(NamedTuple):
 class BlockFile:
     """A file of blocks, open for reading. `size` is as of `refresh`."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises StoreError; FormatError for what is no regular file."""
+    def __init__(self, path: Path, fd: int | None = None) -> None:
+        """Opens `path`, or takes over a descriptor of it. Raises StoreError; FormatError for
+        what is no regular file."""
         self.path = path
         self.name = str(path)
-        self.size = 0
         with translated("open", path):
             # Without O_NONBLOCK, opening a fifo would wait for its writer.
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+            self._fd = os.open(path, flags) if fd is None else fd
             status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
             raise FormatError("not a regular file", file=self.name)
         self.size = status.st_size
+
+    def duplicate(self) -> BlockFile:
+        """The same file, whatever has its name by now, open for another reader."""
+        with translated("open", self.path):
+            return BlockFile(self.path, os.dup(self._fd))
+
+    def is_deleted(self) -> bool:
+        """No name leads to it any more."""
+        with translated("look at", self.path):
+            return os.fstat(self._fd).st_nlink == 0
 
     def refresh(self) -> bool:
         """Look at the size again; True if the file has grown."""

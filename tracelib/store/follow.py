@@ -21,14 +21,16 @@ class Follower:
     """A place in a store, and the way on from there, across rotations."""
 
     def __init__(
-        self, directory: Path, problems: ProblemList, *, sequence: int, offset: int
+        self, directory: Path, problems: ProblemList, *, sequence: int,
+        file: BlockFile | None = None, offset: int = 0,
     ) -> None:
-        """Starts at `offset` of segment number `sequence`; if that is gone, at the next."""
+        """Starts at `offset` of segment number `sequence`, which is `file` if that is given,
+        and will be closed here; else with the first segment of that number or above."""
         self._directory = directory
         self._problems = problems
         self._sequence = sequence
+        self._file = file
         self._offset = offset
-        self._file: BlockFile | None = None
         self._losses: list[Loss] = []
 
     def chunks(self) -> Iterator[Chunk]:
@@ -36,12 +38,13 @@ class Follower:
         call it again later. Raises StoreError."""
         while self._at_segment():
             yield from self._advance()
-            if not self._next_exists():
+            following = self._following()
+            if following is None:
                 return
             # The writer leaves a segment before it makes the next one, so what is here now
             # is all that will ever be.
             yield from self._advance()
-            self._leave()
+            self._leave(following)
 
     def losses(self) -> list[Loss]:
         """Losses stated in what `chunks` passed since the last call."""
@@ -68,15 +71,22 @@ class Follower:
             self._sequence, self._offset = entry.sequence, 0
         return self._file is not None
 
-    def _next_exists(self) -> bool:
-        return any(e.sequence > self._sequence for e in list_segments(self._directory))
+    def _following(self) -> int | None:
+        """The least number that the next segment can have; None while this one goes on."""
+        assert self._file is not None
+        if self._file.is_deleted():
+            # By retention; or it had no record when the service died, and the next start
+            # removed it. Then another one has its number.
+            return self._sequence
+        later = any(entry.sequence > self._sequence for entry in list_segments(self._directory))
+        return self._sequence + 1 if later else None
 
-    def _leave(self) -> None:
+    def _leave(self, following: int) -> None:
         assert self._file is not None
         if self._offset < self._file.size:
             self._note(Gap(self._offset, self._file.size - self._offset, "torn end of a segment"))
         self.close()
-        self._sequence, self._offset = self._sequence + 1, 0
+        self._sequence, self._offset = following, 0
 
     def _advance(self) -> Iterator[Chunk]:
         """What is complete behind `_offset`. A torn end may be a write in flight: wait."""

@@ -62,12 +62,11 @@ class StoreReader:
         self._users: Counter[Path] = Counter()
         """Open readers by the path listed for them, and how many iterators use each."""
         self._window: tuple[Tsc | None, Tsc | None] = (None, None)
-        self._end = (names.FIRST_SEQUENCE, 0)
-        self._follower: Follower | None = None
         try:
             self._segments = list(self._survey())
+            self._follower = self._make_follower()
         except BaseException:
-            self.close()
+            self._close_readers()
             raise
 
     def _survey(self) -> Iterator[_Known]:
@@ -79,7 +78,6 @@ class StoreReader:
             if reader is None:
                 continue
             self._note_info(reader)
-            self._end = (entry.sequence, reader.end)
             if entry.sealed:
                 self._release(entry)
             # An unsealed one stays open, so that its end stays where it is now.
@@ -165,27 +163,33 @@ class StoreReader:
     def new_chunks(self) -> Iterator[Chunk]:
         """What was added to the store since it was opened or since the last call, across
         rotations; ends when there is no more yet. `chunks` and this overlap in nothing."""
-        return self._following().chunks()
+        return self._follower.chunks()
 
     def new_losses(self) -> Sequence[Loss]:
         """Losses stated in what `new_chunks` passed since the last call."""
-        return self._following().losses()
+        return self._follower.losses()
 
-    def _following(self) -> Follower:
-        if self._follower is None:
-            sequence, offset = self._end
-            self._follower = Follower(
-                self._directory, self._noted, sequence=sequence, offset=offset
-            )
-        return self._follower
+    def _make_follower(self) -> Follower:
+        """Behind the last segment, or in it if it is not sealed."""
+        newest = self._segments[-1].entry if self._segments else None
+        if newest is None or newest.sealed:
+            after = names.FIRST_SEQUENCE if newest is None else newest.sequence + 1
+            return Follower(self._directory, self._noted, sequence=after)
+        reader = self._readers[newest.path]
+        return Follower(
+            self._directory, self._noted, sequence=newest.sequence,
+            file=reader.file.duplicate(), offset=reader.end,
+        )
 
     def close(self) -> None:
         """Idempotent."""
+        self._close_readers()
+        self._follower.close()
+
+    def _close_readers(self) -> None:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
-        if self._follower is not None:
-            self._follower.close()
 
     def __enter__(self) -> Self:
         return self

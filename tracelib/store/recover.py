@@ -49,7 +49,7 @@ class Recovered(NamedTuple):
     outcome: Outcome
     records: int = 0
     torn_bytes: int = 0
-    """Bytes without an intact block: kept in the file, skipped by readers."""
+    """Bytes without an intact block, up to the next page: kept, and skipped by readers."""
     detail: str = ""
 
 
@@ -68,6 +68,11 @@ def _recover_one(entry: SegmentEntry) -> Recovered:
 
 def _close(entry: SegmentEntry) -> Recovered:
     found = _scan(entry.path)
+    if found.size % PAGE and not found.garbage:
+        # A seal goes to a page, so the torn end becomes longer by zeros. Where these are what
+        # was torn off, the last block is whole.
+        _fill_page(entry.path, found.size)
+        found = _scan(entry.path)
     torn_bytes = sum(hole.bytes for hole in found.holes)
     if not found.worth_keeping:
         return _put_away(entry, found, torn_bytes)
@@ -161,11 +166,17 @@ def _note(found: _Leftover, block: Found) -> None:
             return
 
 
+def _fill_page(path: Path, size: int) -> None:
+    fd = fsops.open_existing(path)
+    try:
+        fsops.truncate(fd, size + -size % PAGE, path=path)
+    finally:
+        fsops.close(fd, path=path)
+
+
 def _append_seal(path: Path, found: _Leftover) -> None:
-    offset = max(-(-found.size // PAGE) * PAGE, found.end)
-    if found.holes and found.holes[-1].offset + found.holes[-1].bytes == found.size:
-        torn = found.holes.pop().offset
-        found.holes.append(Hole(torn, offset - torn))
+    # The last block's padding may be longer than what is there of it.
+    offset = max(found.size, found.end)
     seal = Seal(
         reason=REASON,
         ended_at=found.tally.drained_at,

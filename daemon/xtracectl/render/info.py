@@ -90,12 +90,14 @@ def text(summary: Summary) -> str:
     ])
 
 
-_KINDS = {"store": "a store of {} segments", "segment": "a segment", "xentrace": "an xentrace file"}
+_KINDS = {"store": "a store", "segment": "a segment", "xentrace": "an xentrace file"}
 
 
 def _heading(summary: Summary) -> list[str]:
     info, counts = summary.info, summary.counts
-    kind = _KINDS.get(info.kind, info.kind).format(summary.segments)
+    kind = _KINDS.get(info.kind, info.kind)
+    if info.kind == "store":
+        kind += f" of {summary.segments} segment{'s' if summary.segments != 1 else ''}"
     lines = [f"{info.name}: {kind}"]
     untimed = f" ({counts.untimed:,} without a time of their own)" if counts.untimed else ""
     lines.append(f"  records     {counts.records:,}{untimed}")

@@ -21,7 +21,7 @@ from tracelib.losses import Cause, Loss
 from tracelib.ring import fastpath
 from tracelib.ring.layout import CONS_WORD, explain_indexes
 from tracelib.ring.runstates import RunstateTable
-from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes
+from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes, payload_checksum
 from tracelib.status import WakeStatus
 from tracelib.store.recover import RingPosition
 from tracelib.units import CpuId, Nanoseconds, Tsc
@@ -205,6 +205,7 @@ class Collector:
                 Tsc(drain.lost_first_tsc), Tsc(drain.lost_last_tsc),
                 Tsc(drain.first_tsc), Tsc(drain.last_tsc), self._round,
                 account.ring.identity, drain.cons, drain.new_cons, now,
+                payload_checksum(buffer.payload(drain.payload_bytes)),
             )
         )
 
@@ -303,14 +304,14 @@ class Collector:
         if self._waiting_since is not None:
             self._stalled += self._clock.monotonic() - self._waiting_since
             self._waiting_since = None
-            tsc = self._source.read_tsc()
-            for account in self.accounts:
-                account.feed(tsc)
         # As long as the disk is slower than the rings, buffers come one by one, and the next
         # wait is not far: it has caught up when half of them are free.
         if self._stalled_since is not None and 2 * (self._pool.free + 1) > self._pool.buffers:
             log.info("collection_resumed", after_ns=self.stalled_for)
             self._stalled_since = None
+            tsc = self._source.read_tsc()
+            for account in self.accounts:
+                account.feed(tsc)
 
     @property
     def wants_buffer(self) -> bool:

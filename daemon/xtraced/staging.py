@@ -44,6 +44,10 @@ class StagingBuffer:
         """Where the next block's payload goes."""
         return self.used + HEADER_BYTES
 
+    def payload(self, size: int) -> memoryview:
+        """The first `size` bytes of the next block's payload."""
+        return self.view[self.payload_at : self.payload_at + size]
+
     def add(self, header: BlockHeader) -> None:
         """Take the payload that was just put at `payload_at` as a block; the header has the
         block's whole length."""

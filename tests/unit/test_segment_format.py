@@ -11,7 +11,15 @@ import pytest
 import tracelib.segment
 from tracelib.losses import Cause
 from tracelib.records import iter_records, parse_lost
-from tracelib.segment.block import _FIELDS, PAGE, BlockHeader, Flag, Kind, verify_payload
+from tracelib.segment.block import (
+    _FIELDS,
+    PAGE,
+    BlockHeader,
+    Flag,
+    Kind,
+    payload_checksum,
+    verify_payload,
+)
 from tracelib.segment.index import ENTRY
 from tracelib.segment.metadata import Metadata
 
@@ -56,7 +64,7 @@ def test_the_example_is_what_the_text_says():
         flags=Flag.FULL_ROUND, cpu=3, records=2, lost_marks=1, lost=9,
         lost_first_tsc=0xF00, lost_last_tsc=0x1800, first_tsc=0x1000, last_tsc=0x1800,
         round=7, ring_id=0x1122334455667788, ring_start=100, ring_end=144,
-        drained_at=1_796_076_000 * 10**9,
+        drained_at=1_796_076_000 * 10**9, checksum=payload_checksum(block[128:172]),
     )  # fmt: skip
     runstate, lost = iter_records(block[128 : 128 + 44])
     assert (runstate.event, runstate.tsc) == (0x21011, 0x1000)

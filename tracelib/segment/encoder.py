@@ -21,10 +21,10 @@ from tracelib.segment.block import (
     build_block,
     padded_bytes,
 )
-from tracelib.segment.index import ENTRY, CpuTotals, Tally, tsc_range
+from tracelib.segment.index import ENTRY, CpuTotals, Tally
 from tracelib.segment.metadata import Metadata
 from tracelib.segment.seal import Seal
-from tracelib.units import CpuId, Nanoseconds, Tsc
+from tracelib.units import CpuId, Nanoseconds
 
 
 class Mark(NamedTuple):
@@ -63,20 +63,6 @@ class SegmentEncoder:
     def records(self) -> int:
         """Records in all blocks: lost records count, wrap fillers do not."""
         return sum(cpu.records for cpu in self._tally.cpus.values())
-
-    @property
-    def payload_bytes(self) -> int:
-        return sum(cpu.payload_bytes for cpu in self._tally.cpus.values())
-
-    @property
-    def lost(self) -> int:
-        """Sum of the counts in lost records."""
-        return sum(cpu.lost for cpu in self._tally.cpus.values())
-
-    @property
-    def tsc_range(self) -> tuple[Tsc, Tsc] | None:
-        """Earliest and latest TSC; None if no record carries one."""
-        return tsc_range(self._tally.cpus.values())
 
     def head(
         self, state: RunstateSnapshot, anchor: ClockAnchor | None, losses: Sequence[Loss]

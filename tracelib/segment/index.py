@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from tracelib.segment.block import BlockHeader, Kind
 from tracelib.units import CpuId, Nanoseconds, Tsc
@@ -29,13 +29,6 @@ class IndexEntry(NamedTuple):
     block_bytes: int
     kind: int
     flags: int
-
-    @classmethod
-    def of(cls, offset: int, header: BlockHeader) -> Self:
-        return cls(
-            offset, header.first_tsc, header.last_tsc, header.lost, header.cpu, header.records,
-            header.payload_bytes, header.block_bytes, header.kind, header.flags,
-        )
 
     def encode(self) -> bytes:
         return ENTRY.pack(*self, 0, 0)
@@ -108,7 +101,7 @@ class Tally:
         """The latest time that a block says it was drained or noted at."""
 
     def add(self, offset: int, header: BlockHeader) -> None:
-        # What IndexEntry.of and its encode do, at half the price: this runs for every block.
+        # IndexEntry(...).encode() at half the price: this runs for every block.
         self.packed += ENTRY.pack(
             offset, header.first_tsc, header.last_tsc, header.lost, header.cpu, header.records,
             header.payload_bytes, header.block_bytes, header.kind, header.flags, 0, 0,

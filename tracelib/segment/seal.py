@@ -26,7 +26,7 @@ from tracelib.segment.block import (
     padded_bytes,
 )
 from tracelib.segment.fields import Fields
-from tracelib.segment.index import ENTRY, CpuTotals, Index, tsc_range
+from tracelib.segment.index import ENTRY, CpuTotals, Index
 from tracelib.units import CpuId, Nanoseconds, Tsc
 
 _HEAD = struct.Struct("<IIQ")
@@ -56,25 +56,6 @@ class Seal:
     """Copies of all of the segment's clock anchors, so that times need no second read."""
     holes: Sequence[Hole] = ()
     index: Index
-
-    @property
-    def records(self) -> int:
-        """Records in the segment: lost records count, wrap fillers do not."""
-        return sum(cpu.records for cpu in self.cpus.values())
-
-    @property
-    def payload_bytes(self) -> int:
-        return sum(cpu.payload_bytes for cpu in self.cpus.values())
-
-    @property
-    def lost(self) -> int:
-        """Sum of the counts in lost records."""
-        return sum(cpu.lost for cpu in self.cpus.values())
-
-    @property
-    def tsc_range(self) -> tuple[Tsc, Tsc] | None:
-        """Earliest and latest TSC over all CPUs; None if no record carries one."""
-        return tsc_range(self.cpus.values())
 
     def build(self, offset: int, sequence: int) -> bytes:
         """The whole seal block, for this place in the file."""

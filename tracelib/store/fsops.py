@@ -10,17 +10,13 @@ import ctypes
 import errno
 import fcntl
 import grp
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from tracelib.errors import StoreError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 FILE_MODE = 0o640
 DIRECTORY_MODE = 0o750
@@ -28,8 +24,6 @@ DIRECTORY_MODE = 0o750
 
 _MAX_STUCK_WRITES = 16
 """Writes in a row that may move nothing before we call the file system stuck."""
-
-_OUTPUT_BUFFER = 1 << 20
 
 _HINTS = {
     errno.ENOSPC: "free some space, or lower the store's limits",
@@ -240,73 +234,6 @@ def _renameat2_noreplace(source: Path, target: Path) -> int:
         return errno.ENOSYS
     result = call(at_fdcwd, os.fsencode(source), at_fdcwd, os.fsencode(target), noreplace)
     return 0 if result == 0 else ctypes.get_errno()
-
-
-def write_file_atomic(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
-    """Have a small file with this content, durably: after a crash it is the old or the new one,
-    whole. What was there is replaced."""
-    with new_file(path, mode=mode) as file:
-        file.write(data)
-    sync_directory(path.parent)
-
-
-@contextmanager
-def new_file(path: Path, *, mode: int = FILE_MODE) -> Iterator[BinaryIO]:
-    """A file to write into that gets its name when the block ends without an error, whole and
-    synced; until then, and after an error, whatever had that name is untouched.
-
-    What exists and is no regular file (a device, a fifo) is written to directly. Raises
-    StoreError, also from the file's `write`.
-    """
-    direct = path.exists() and not path.is_file()
-    # A symlink stays one: what it leads to is replaced.
-    target = path.resolve()
-    temporary = target if direct else target.with_name(f".{target.name}.{os.getpid()}.new")
-    fd = _open_device(path) if direct else create_exclusive(temporary, mode=mode)
-    file = io.BufferedWriter(_Output(fd, path), _OUTPUT_BUFFER)
-    try:
-        yield file
-        file.flush()
-        if not direct:
-            fdatasync(fd, path=path)
-            with translated("rename to", path):
-                temporary.replace(target)
-    except BaseException:
-        if not direct:
-            with suppress(OSError):
-                temporary.unlink()
-        raise
-    finally:
-        # What could not be flushed must not be tried again, and again fail, while closing.
-        file.raw.close()
-
-
-def _open_device(path: Path) -> int:
-    with translated("open", path):
-        return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-
-
-class _Output(io.RawIOBase):
-    """A descriptor whose failures are StoreError."""
-
-    def __init__(self, fd: int, path: Path) -> None:
-        self._fd = fd
-        self._path = path
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        with translated("write", self._path):
-            return os.write(self._fd, data)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            os.close(self._fd)
 
 
 class FreeSpace(NamedTuple):

@@ -19,11 +19,9 @@ from tracelib.store.directory import SegmentEntry, list_segments, open_entry
 from tracelib.store.follow import Follower
 from tracelib.store.problems import ProblemList
 from tracelib.store.segment import SegmentReader, describe
-from tracelib.units import CpuId, Nanoseconds, Tsc
+from tracelib.units import CpuId, Tsc
 
 _T = TypeVar("_T")
-_CLOCK_SLACK = 10**9
-"""Wall clocks are adjusted now and then; segments this close to a limit are looked into."""
 
 __all__ = ["SegmentReader", "StoreReader"]
 
@@ -35,7 +33,6 @@ class _Known:
     entry: SegmentEntry
     cpus: frozenset[CpuId]
     tsc_range: tuple[Tsc, Tsc] | None
-    wall_range: tuple[Nanoseconds, Nanoseconds] | None
     boot: str | None
     """Which boot of the hypervisor; TSCs of different boots have nothing in common."""
 
@@ -83,7 +80,7 @@ class StoreReader:
             # An unsealed one stays open, so that its end stays where it is now.
             boot = None if reader.metadata is None else reader.metadata.boot_id
             yield _Known(
-                entry, frozenset(reader.cpus()), reader.tsc_range, reader.wall_range, boot
+                entry, frozenset(reader.cpus()), reader.tsc_range, boot
             )
 
     def _note_info(self, reader: SegmentReader) -> None:
@@ -128,17 +125,6 @@ class StoreReader:
             reader.narrow(first, last)
         self._segments = [
             known for known in self._segments if _meets(known.tsc_range, first, last)
-        ]
-
-    def narrow_time(
-        self, since: Nanoseconds | None = None, until: Nanoseconds | None = None
-    ) -> None:
-        """From now on leave out segments that lie wholly outside this range of wall-clock
-        times. Those whose times are unknown stay."""
-        early = None if since is None else Nanoseconds(since - _CLOCK_SLACK)
-        late = None if until is None else Nanoseconds(until + _CLOCK_SLACK)
-        self._segments = [
-            known for known in self._segments if _meets(known.wall_range, early, late)
         ]
 
     def chunks(self) -> Iterator[Chunk]:

@@ -153,17 +153,6 @@ class SegmentReader:
             return None
         return self.metadata.created_at, self._blocks.ended_at
 
-    @property
-    def wall_range(self) -> tuple[Nanoseconds, Nanoseconds] | None:
-        """`tsc_range` on the wall clock, by the first and the last anchor, whichever says
-        earlier and later; None if it cannot be converted."""
-        anchors, tscs, hz = self.info.anchors, self.tsc_range, self.info.tsc_hz
-        if not anchors or tscs is None or not hz:
-            return None
-        ends = anchors[0], anchors[-1]
-        first, last = ([_wall(tsc, anchor, hz) for anchor in ends] for tsc in tscs)
-        return min(first), max(last)
-
     # Records
 
     def narrow(self, first: Tsc | None = None, last: Tsc | None = None) -> None:
@@ -239,10 +228,6 @@ class SegmentReader:
                 yield decode(block.payload)
             except DataError as exc:
                 self._noted.add(self._file.name, entry.offset, exc.reason)
-
-
-def _wall(tsc: Tsc, anchor: ClockAnchor, hz: int) -> Nanoseconds:
-    return Nanoseconds(anchor.realtime + (tsc - anchor.tsc) * 10**9 // hz)
 
 
 def make_chunk(file: str, block: Found) -> Chunk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,9 @@ from tests.support.disks import TestDisk
 from tests.support.service import PATIENCE, ServiceProcess
 from tests.support.sim import Hypervisor
 from tracelib.losses import Cause
+from tracelib.segment.findings import Finding
 from tracelib.store.verify import verify_store
+from xtraced.sources.sim.options import SimOptions
 
 DEFAULTS = {"store.keep_free": "0", "collect.flush_interval": "200ms"}
 
@@ -72,10 +75,10 @@ class Rig:
         service = self.spawn(settings, **more)
         return service.wait_ready()
 
-    def balance(self) -> Account:
+    def balance(self, *, unsealed: bool = False) -> Account:
         """After a stop: everything that was produced is stored, or lost by a stated cause;
         exactly, on every CPU. The whole store is verified."""
-        account = stored(self.store)
+        account = stored(self.store, unsealed=unsealed)
         truth = self.hypervisor.truth()
         failed = _by_cpu(account, Cause.WRITE_FAILED)
         inserted, kept = truths(truth, "inserted"), account.events + failed
@@ -86,12 +89,14 @@ class Rig:
         unknown = {loss.cpu for loss in account.stated if loss.cause == Cause.TAIL_UNKNOWN}
         forgotten = +truths(truth, "forgotten")
         assert set(forgotten) <= unknown, f"forgotten {forgotten}, unknown {unknown}"
-        self.verify()
+        self.verify(unsealed=unsealed)
         return account
 
-    def verify(self) -> None:
-        """What `xtracectl verify` would say: nothing; and no record twice."""
-        findings = [str(finding) for finding in verify_store(self.store)]
+    def verify(self, *, unsealed: bool = False) -> None:
+        """What `xtracectl verify` would say: nothing; and no record twice. With `unsealed`,
+        segments may have lost their seals."""
+        found = [finding for finding in verify_store(self.store) if not _by_the_engine(finding)]
+        findings = [str(x) for x in found if not (unsealed and "no seal" in x.reason)]
         assert not findings, "\n".join(findings)
         assert_in_order(self.store)
 
@@ -110,6 +115,13 @@ class Rig:
         trace: TracebackType | None,
     ) -> None:
         self._held.close()
+
+
+def _by_the_engine(finding: Finding) -> bool:
+    """The engine runs one CPU after another through rounds of 1/4000 s: whoever drains in the
+    middle of one sees CPUs so far apart."""
+    found = re.search(r"is behind that of CPU \d+ by at least (\d+) cycles", finding.reason)
+    return found is not None and int(found[1]) < SimOptions().tsc_hz // 4000
 
 
 def _by_cpu(account: Account, cause: Cause) -> Counter[int]:

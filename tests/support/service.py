@@ -12,12 +12,55 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from xtracectl.client import Client
 
 PATIENCE = 60.0
 """Seconds until something that should happen counts as not happening: for tests that fail."""
+
+
+class Tail:
+    """The log of one run as it comes, copied to a file."""
+
+    def __init__(self, pipe: IO[bytes] | None, copy: Path) -> None:
+        self._lines: list[str] = []
+        self._ended = pipe is None
+        self._news = threading.Condition()
+        if pipe is not None:
+            # A daemon: children that a killed service leaves hold the pipe open.
+            threading.Thread(target=self._read, args=(pipe, copy), daemon=True).start()
+
+    def _read(self, pipe: IO[bytes], path: Path) -> None:
+        with pipe, path.open("ab") as copy:
+            for line in pipe:
+                copy.write(line)
+                copy.flush()
+                with self._news:
+                    self._lines.append(line.decode(errors="replace"))
+                    self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        with self._news:
+            return self._events(name)
+
+    def wait(self, name: str, count: int) -> list[dict[str, Any]]:
+        """Until there are so many, or never will be."""
+        with self._news:
+            self._news.wait_for(lambda: self._ended or len(self._events(name)) >= count, PATIENCE)
+            return self._events(name)
+
+    def wait_end(self) -> None:
+        """Until everything is there; not for ever, since a child may hold the pipe."""
+        with self._news:
+            self._news.wait_for(lambda: self._ended, PATIENCE)
+
+    def _events(self, name: str) -> list[dict[str, Any]]:
+        mark = f'"event": "{name}"'
+        return [json.loads(line) for line in self._lines if mark in line]
 
 
 class ServiceProcess:
@@ -45,36 +88,17 @@ class ServiceProcess:
             self._arguments += ["--set", f"{key}={value}"]
         self._environ = {**os.environ, **(environ or {})}
         self._umask = umask
-        self._news = threading.Condition()
         self.process = self._spawn()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        self._lines: list[str] = []
-        self._ended = False
         with self.log_path.open("ab") as file:
             output = subprocess.PIPE if self._log_to is None else file
             process = subprocess.Popen(
                 self._arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=output, env=self._environ, umask=self._umask,
             )
-        if self._log_to is None:
-            # A daemon: children that a killed service leaves hold the pipe open.
-            self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
-            self._reader.start()
+        self._tail = Tail(process.stderr, self.log_path)
         return process
-
-    def _read(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stderr is not None
-        with process.stderr as pipe, self.log_path.open("ab") as copy:
-            for line in pipe:
-                copy.write(line)
-                copy.flush()
-                with self._news:
-                    self._lines.append(line.decode(errors="replace"))
-                    self._news.notify_all()
-        with self._news:
-            self._ended = True
-            self._news.notify_all()
 
     @property
     def pid(self) -> int:
@@ -85,21 +109,15 @@ class ServiceProcess:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The messages of one event since the last start."""
-        with self._news:
-            return _events(self._lines, name)
+        return self._tail.events(name)
 
     def wait_log(self, name: str, count: int = 1) -> list[dict[str, Any]]:
         """Until the log has so many messages of an event since the last start; all of them.
 
         Raises AssertionError with the log if the service ends first, or takes for ever.
         """
-        with self._news:
-            found = self._news.wait_for(
-                lambda: len(_events(self._lines, name)) >= count or self._ended, PATIENCE
-            )
-            events = _events(self._lines, name)
-        assert found, f"no {name!r} in the log:\n{self.log()}"
-        assert len(events) >= count, f"it ended without {name!r}:\n{self.log()}"
+        events = self._tail.wait(name, count)
+        assert len(events) >= count, f"{len(events)} {name!r}, not {count}:\n{self.log()}"
         return events
 
     def wait_ready(self) -> Self:
@@ -156,8 +174,7 @@ class ServiceProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the service did not stop:\n{self.log()}") from None
-        if self._log_to is None:
-            self._reader.join(PATIENCE)
+        self._tail.wait_end()
         return code
 
     def __enter__(self) -> Self:
@@ -171,6 +188,3 @@ class ServiceProcess:
             self.stop()
 
 
-def _events(lines: Sequence[str], name: str) -> list[dict[str, Any]]:
-    mark = f'"event": "{name}"'
-    return [json.loads(line) for line in lines if mark in line]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -12,7 +13,7 @@ import structlog
 from tracelib.chunks import ClockAnchor
 from tracelib.errors import StoreError
 from tracelib.segment.block import PAGE
-from tracelib.segment.encoder import SegmentEncoder
+from tracelib.segment.encoder import Mark, SegmentEncoder
 from tracelib.segment.metadata import Metadata
 from tracelib.status import Latency
 from tracelib.store import fsops, names
@@ -108,7 +109,7 @@ class SegmentFile:
             if buffer.used:
                 self._write(buffer.view[: buffer.used], at)
         except StoreError:
-            self.encoder.rewind(mark)
+            self._take_back(mark)
             raise
 
     def append_small(self, encode: Callable[[], bytes]) -> None:
@@ -124,8 +125,15 @@ class SegmentFile:
                 scratch[: len(piece)] = piece
                 self._write(scratch[: len(piece)], at + start)
         except StoreError:
-            self.encoder.rewind(mark)
+            self._take_back(mark)
             raise
+
+    def _take_back(self, mark: Mark) -> None:
+        """Forget blocks that were not written whole, and cut off what came of them: a later,
+        shorter write would leave whole ones behind its end, for a crash to bring back."""
+        self.encoder.rewind(mark)
+        with suppress(StoreError):
+            self.cut()
 
     def _write(self, view: memoryview, at: int) -> None:
         self._meter.busy_since = self._clock.realtime()

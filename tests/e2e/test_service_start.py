@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 import threading
@@ -133,13 +134,13 @@ def test_children_do_not_hold_the_lock(tmp_path):
                        .read_text().split())
         assert any(name.endswith(".lock") for name in descriptors(service.pid))
         assert not any(str(rig.store) in name for name in descriptors(child))
-        os.kill(child, 19)  # SIGSTOP: it cannot notice that the service is gone.
+        os.kill(child, signal.SIGSTOP)  # It cannot notice that the service is gone.
         service.kill()
         try:
             service.restart()
             assert service.stop() == 0
         finally:
-            os.kill(child, 9)
+            os.kill(child, signal.SIGKILL)
 
 
 # R30: what lies in the rings already

@@ -63,14 +63,14 @@ def report(
 ) -> Status:
     """The whole status, as of now."""
     cpus = [_with_failed(account.status(), failed) for account in collector.accounts]
-    stalled = collector.stalled_for
+    stalled = collector.shortage.stalled_for
     now = clock.realtime()
     pool_status = PoolStatus(
         buffers=pool.buffers,
         buffer_bytes=pool.buffer_bytes,
         free=pool.free,
         stalled_since=None if stalled is None else now - stalled,
-        stalled=collector.stalled_total,
+        stalled=collector.shortage.waited,
     )
     wakes = collector.wake_status()
     newest = max((account.last_data or 0 for account in collector.accounts), default=0)

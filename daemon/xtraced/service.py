@@ -79,8 +79,8 @@ class Service:
         self.pool = StagingPool(settings.writer.buffers, settings.writer.buffer_bytes)
         self._writer = Writer(
             self._store, self.pool,
-            buffer_wanted=lambda: self.collector.wants_buffer,
-            buffer_returned=lambda: self.collector.buffer_returned(),
+            buffer_wanted=lambda: self.collector.shortage.waiting,
+            buffer_returned=lambda: self.collector.shortage.buffer_returned(),
         )
         self._rotation = Rotation(
             self._writer, _rotation_limits(settings), opening=self._opening, clock=clock
@@ -119,7 +119,9 @@ class Service:
 
     async def _start(self) -> None:
         self._set_masks(self.wanted)
-        self.collector.note_predecessor(await self._stored_positions())
+        self.collector.incidents.check_predecessor(
+            self.collector.accounts, await self._stored_positions()
+        )
         path = await self._writer.open(self._opening()).wait()
         log.info("store_open", segment=path)
 
@@ -166,7 +168,7 @@ class Service:
         self._phase = "stopping"
         if not self.settings.collect.leave_enabled:
             self._source.disable()
-            self.collector.note_tail()
+            self.collector.incidents.check_tails(self.collector.accounts)
         timeout = self.settings.service.stop_timeout / NANO
         with trio.move_on_after(timeout) as self._stop_scope:
             await self._drain_all("stop")
@@ -189,7 +191,7 @@ class Service:
     async def _drain_all(self, why: str) -> None:
         """Drain every ring, waiting for staging buffers if need be."""
         while not self.collector.drain(why):
-            await self.collector.wait_buffer()
+            await self.collector.shortage.wait()
 
     def _drained_records(self) -> int:
         return sum(account.records for account in self.collector.accounts)
@@ -265,7 +267,7 @@ class Service:
         if self._phase != "collecting":
             return
         self._source.disable()
-        self.collector.note_tail()
+        self.collector.incidents.check_tails(self.collector.accounts)
         self.collector.drain("command")
         self.collector.hand_off()
         self._phase = "paused"

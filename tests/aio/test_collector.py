@@ -35,7 +35,7 @@ class Bench:
         for buffer in self.handed:
             self.pool.give_back(buffer)
         self.handed.clear()
-        self.collector.buffer_returned()
+        self.collector.shortage.buffer_returned()
 
     def payloads(self, cpu: int) -> bytes:
         """What was handed over for a CPU, wrap fillers left out."""
@@ -135,11 +135,11 @@ async def test_when_the_buffers_run_out_the_rest_stays_in_the_ring(source):
     assert bench.collector.drain("timer")
     source.push(0, 100)
     assert not bench.collector.drain("timer")
-    assert bench.collector.stalled_for is not None
+    assert bench.collector.shortage.stalled_for is not None
     assert source.memory[0].waiting > 0
     bench.give_back_all()
     assert bench.collector.drain("timer")
-    assert bench.collector.stalled_for is None
+    assert bench.collector.shortage.stalled_for is None
     assert bench.account(0).records == 298
 
 
@@ -216,7 +216,7 @@ async def test_a_full_ring_at_stop_is_an_unknown_loss_never_zero(source):
     bench = Bench(source)
     source.push(0, 500)
     source.push(1, 5)
-    bench.collector.note_tail()
+    bench.collector.incidents.check_tails(bench.collector.accounts)
     bench.collector.drain("stop")
     assert bench.account(0).lost_unknown == {Cause.TAIL_UNKNOWN}
     assert bench.account(1).lost_unknown == set()

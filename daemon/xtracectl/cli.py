@@ -26,7 +26,8 @@ from xtracectl.exits import Exit, exit_code
 from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options
 
 COMMANDS = (
-    "status", "dump", "info", "verify", "rotate", "flush", "pause", "resume", "mask", "stop",
+    "status", "dump", "summary", "info", "verify", "rotate", "flush", "pause", "resume", "mask",
+    "stop",
 )
 
 _DESCRIPTION = """\
@@ -35,6 +36,7 @@ Show what xtraced does, and read what it kept.
   xtracectl status              is it collecting, what is it losing, what does it hold
   xtracectl dump                the records, decoded and in time order
   xtracectl dump x.trace        those of a file: xentrace's, or one of our segments
+  xtracectl summary             what the guests did: exits, runstates, hypercalls, losses
   xtracectl COMMAND --help      more about a command
 """
 

@@ -1,0 +1,82 @@
+"""`xtracectl summary`: what the guests did, and what the trace could not see."""
+
+from __future__ import annotations
+
+import argparse
+
+from tracelib.errors import UsageError
+from xtracectl.exits import Exit
+from xtracectl.inputs import Tally, add_clock, add_inputs, paths
+from xtracectl.places import Options
+
+HELP = "sum a trace up: exits and their cost, runstates, hypercalls, volume, losses"
+
+SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
+
+_DESCRIPTION = """\
+Sum a trace up. Sections, all of them unless --section says which:
+
+  exits      VM exits by vCPU and reason: how often, and what each cost from the exit to
+             the next entry, without the time that the vCPU was off its CPU in between
+  runstates  time running, waiting for a CPU, blocked; how long waits were; each CPU's
+             time by domain
+  pv         hypercalls, traps and page faults; memory, interrupts, power states
+  volume     records and bytes by class, event and CPU: what to mask to get less
+  losses     where records are missing
+
+Each section says what share of the time it could not see. What was cut by a loss is
+listed apart and is in no average.
+"""
+
+_EPILOG = """\
+examples:
+  xtracectl summary --since=-10m
+  xtracectl summary x.trace --section exits --domain 3 --cpu-hz 2.4G
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    parser.epilog = _EPILOG
+    add_inputs(parser)
+    add = parser.add_argument
+    add("--section", action="append", choices=SECTIONS, help="only this one; may be repeated")
+    add(
+        "--by", choices=("domain", "vcpu", "cpu"), default="vcpu",
+        help="whose rows to show (default: vcpu)",
+    )
+    add("--domain", metavar="ID", help="only this domain's")
+    add("--since", metavar="TIME", help="count nothing that is earlier; times are dump's")
+    add("--until", metavar="TIME", help="count only what is earlier")
+    add("--top", metavar="N", type=int, default=10, help="rows of a detail table (default: 10)")
+    add("--vendor", metavar="NAME", help="whose exit reasons those are: intel or amd")
+    add_clock(parser)
+    add("--json", action="store_true", help="one JSON object, schema 1")
+
+
+def run(options: Options) -> int:
+    from xtracectl.progress import Progress
+    from xtracectl.render.summary import text
+    from xtracectl.render.summary_json import json_text
+    from xtracectl.summarizing import Report, Request, summarize
+
+    if options.top < 1:
+        raise UsageError(f"--top {options.top} is not positive")
+    request = Request.parse(options)
+    inputs = paths(options)
+    tally = Tally(several=len(inputs) > 1)
+    reports: list[Report] = []
+    for path in inputs:
+        with tally.guard(), Progress(path) as progress:
+            for report in summarize(path, request, progress.add):
+                reports.append(report)
+                if report.problems:
+                    tally.note(Exit.PROBLEMS)
+        if reports and reports[-1].interrupted:
+            tally.note(Exit.INTERRUPTED)
+            break
+    if options.json:
+        print(json_text(reports))
+    else:
+        print("\n\n".join(text(report, top=options.top) for report in reports))
+    return tally.code

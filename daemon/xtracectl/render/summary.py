@@ -1,0 +1,54 @@
+"""`summary` for people, in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xtracectl.render.durations import duration
+from xtracectl.render.summary_activity import activity_text
+from xtracectl.render.summary_exits import exits_text
+from xtracectl.render.summary_runstates import runstates_text
+from xtracectl.render.summary_trace import losses_text, volume_text
+from xtracectl.render.table import indented
+from xtracectl.summarizing import Report
+
+_SHOWN_PROBLEMS = 5
+
+_SECTIONS: dict[str, Callable[[Any, Report, int], list[str]]] = {
+    "exits": exits_text,
+    "runstates": runstates_text,
+    "pv": activity_text,
+    "volume": volume_text,
+    "losses": losses_text,
+}
+
+
+def text(report: Report, *, top: int) -> str:
+    """A heading, then the sections that were asked for. `top` bounds detail tables."""
+    lines = _head(report)
+    for name, section in report.sections.items():
+        lines += ["", *_SECTIONS[name](section, report, top)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _head(report: Report) -> list[str]:
+    info = report.info
+    place, boots = report.boot
+    lines = [f"{info.name}: {info.kind}" + (f", boot {place} of {boots}" if boots > 1 else "")]
+    if report.first:
+        if report.rate is None:
+            lines.append(
+                f"  {duration(report.span, None)} cycles; the clock rate is not known (--cpu-hz)"
+            )
+        else:
+            lines.append(f"  {report.span / report.rate.hz:.3f} s at {report.rate}")
+    else:
+        lines.append("  no record has a time stamp")
+    if report.interrupted:
+        lines.append("  interrupted: this is only what was read until then")
+    if report.problems:
+        lines.append(f"  {len(report.problems)} places could not be read:")
+        for problem in report.problems[:_SHOWN_PROBLEMS]:
+            lines += indented(str(problem), 4).split("\n")
+    return lines

@@ -1,0 +1,110 @@
+"""The section "exits" for people."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from tracelib.analysis.exits import ExitRow, Exits
+from tracelib.analysis.labels import value_text
+from tracelib.analysis.results import PERCENTILE_ERROR, Owner
+from tracelib.analysis.tallies import TallyRow
+from xtracectl.render.durations import duration, per_second, percent, share
+from xtracectl.render.table import count, indented, number_of
+from xtracectl.summarizing import Report
+
+_NAME = 20
+
+
+def exits_text(section: Exits, report: Report, top: int) -> list[str]:
+    """A table for each owner, and what its exits were about."""
+    lines = ["VM exits: cost in the hypervisor, on a CPU, from exit to entry"]
+    lines.append(f"  not seen: {percent(section.unseen)} of the vCPUs' time")
+    if not section.rows:
+        return [*lines, "  none"]
+    family = {"vmx": "Intel's", "svm": "AMD's", None: "unknown, so numbers"}
+    lines.append(f"  reasons are {family[section.verdict.family]}: {section.verdict.source}")
+    lines.append(f"  percentiles are within {100 * PERCENTILE_ERROR:.1f} %")
+    for owner, rows in groupby(section.rows, lambda row: row.owner):
+        lines += ["", *_owner(owner, list(rows), section, report)]
+        details = [row for row in section.handlers if row.owner == owner]
+        if details:
+            lines += ["", *_details(details, report, top)]
+    if section.others:
+        lines.append(f"  {count(section.others)} exits more, of too many kinds to list")
+    return lines
+
+
+def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) -> list[str]:
+    running = section.running.get(owner, 0)
+    seen = sum(row.seen for row in rows)
+    cost = sum(row.cost.sum for row in rows)
+    rate = per_second(seen, report.span, report.rate)
+    lines = [
+        f"{_title(owner, section)}: {count(seen)} exits ({rate}/s), "
+        f"{duration(cost, report.rate)} in the hypervisor, "
+        f"{share(cost, running)} % of {duration(running, report.rate)} running",
+    ]
+    if owner.domain is None and section.by != "cpu":
+        lines += indented(
+            "no record says who ran there: paired by CPU, so the cost includes time in which "
+            "the vCPU was off it", 2,
+        ).split("\n")
+    lines.append(
+        f"{'reason':<{_NAME}}{'exits':>10}{'/s':>7}{'%run':>6}"
+        f"{'mean':>6}{'p50':>6}{'p95':>6}{'p99':>6}{'max':>6}{'off':>6}"
+    )
+    lines += [line for row in rows for line in _row(row, running, report)]
+    return lines + _apart(owner, rows, section)
+
+
+def _title(owner: Owner, section: Exits) -> str:
+    if owner.domain is None and section.by != "cpu":
+        return f"unknown vCPUs on {owner.name}"
+    return owner.name
+
+
+def _row(row: ExitRow, running: int, report: Report) -> list[str]:
+    cost = row.cost
+    off = row.off_runnable + row.off_blocked
+    cells = [cost.mean, *(cost.percentile(percent) for percent in (50, 95, 99)), cost.most]
+    name = row.cause.name + (" (nested)" if row.cause.nested else "")
+    numbers = (
+        f"{count(row.seen):>10}{per_second(row.seen, report.span, report.rate):>7}"
+        f"{share(cost.sum, running):>6}"
+        + "".join(f"{duration(cell, report.rate) if cost.number else '-':>6}" for cell in cells)
+        + f"{duration(off, report.rate):>6}"
+    )
+    if len(name) >= _NAME:
+        return [name, " " * _NAME + numbers]
+    return [f"{name:<{_NAME}}{numbers}"]
+
+
+def _apart(owner: Owner, rows: list[ExitRow], section: Exits) -> list[str]:
+    """Exits without their entry, which are in no average, and entries without their exit."""
+    kinds = {
+        "cut by a loss": sum(row.cut_loss for row in rows),
+        "cut by the end": sum(row.cut_end for row in rows),
+        "cut by a move that was not seen": sum(row.cut_unseen for row in rows),
+        "entries without their exit": section.lone_entries.get(owner, 0),
+    }
+    parts = [f"{what} {count(number)}" for what, number in kinds.items() if number]
+    return indented(f"apart: {', '.join(parts)}", 2).split("\n") if parts else []
+
+
+def _details(rows: list[TallyRow], report: Report, top: int) -> list[str]:
+    lines = [f"  {'about':<44}{'count':>10}{'cost':>8}{'mean':>8}"]
+    for _, group in groupby(rows, lambda row: row.event):
+        listed = list(group)
+        for row in listed[:top]:
+            label = f"{row.event} {value_text(row.event, row.value)}".rstrip()
+            mean = row.cost // row.costed if row.costed else 0
+            cells = (row.cost, mean) if row.costed else ()
+            lines.append(
+                f"  {label:<44.44}{count(row.count):>10}"
+                + "".join(f"{duration(cell, report.rate):>8}" for cell in cells)
+            )
+        if listed[top:]:
+            rest = sum(row.count for row in listed[top:])
+            more = f"{listed[0].event}: {number_of(len(listed) - top, 'value')} more"
+            lines.append(f"  {more:<44}{count(rest):>10}")
+    return lines

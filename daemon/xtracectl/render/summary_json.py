@@ -1,0 +1,221 @@
+"""`summary` as JSON. Numbers that may need more than 53 bits are strings of digits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tracelib.analysis.activity import Activity
+from tracelib.analysis.exits import ExitRow, Exits
+from tracelib.analysis.labels import value_text
+from tracelib.analysis.losslist import Losses
+from tracelib.analysis.results import PERCENTILE_ERROR, Owner, Spread
+from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
+from tracelib.analysis.tallies import TallyRow
+from tracelib.analysis.volume import Amount, Volume
+from tracelib.events.catalogue import event_name
+from xtracectl.summarizing import Report
+
+SCHEMA = 1
+
+Object = dict[str, Any]
+
+
+def json_text(reports: Sequence[Report]) -> str:
+    """One object: a list of reports, one a boot of the hypervisor."""
+    return json.dumps({"schema": SCHEMA, "reports": [_report(report) for report in reports]})
+
+
+def _report(report: Report) -> Object:
+    info = report.info
+    return {
+        "name": info.name,
+        "kind": info.kind,
+        "boot": report.boot[0],
+        "boots": report.boot[1],
+        "tsc_hz": None if report.rate is None else report.rate.hz,
+        "tsc_source": None if report.rate is None else report.rate.source,
+        "first_tsc": str(report.first),
+        "last_tsc": str(report.last),
+        "span": str(report.span),
+        "interrupted": report.interrupted,
+        "percentile_error": PERCENTILE_ERROR,
+        "problems": [str(problem) for problem in report.problems],
+        **{name: _SECTIONS[name](section) for name, section in report.sections.items()},
+    }
+
+
+def _exits(section: Exits) -> Object:
+    return {
+        "by": section.by,
+        "unseen_share": section.unseen,
+        "family": section.verdict.family,
+        "family_source": section.verdict.source,
+        "family_guessed": section.verdict.guessed,
+        "rows": [_exit_row(row, section.running.get(row.owner, 0)) for row in section.rows],
+        "not_listed": section.others,
+        "entries_without_exit": [
+            {**_owner(owner), "count": number} for owner, number in section.lone_entries.items()
+        ],
+        "about": [_tally(row) for row in section.handlers],
+    }
+
+
+def _exit_row(row: ExitRow, running: int) -> Object:
+    return {
+        **_owner(row.owner),
+        "reason": row.cause.reason,
+        "name": row.cause.name,
+        "nested": row.cause.nested,
+        "count": row.seen,
+        "paired": row.cost.number,
+        "cut_loss": row.cut_loss,
+        "cut_end": row.cut_end,
+        "cut_unseen": row.cut_unseen,
+        "cycles": _spread(row.cost),
+        "off_cpu_runnable": str(row.off_runnable),
+        "off_cpu_blocked": str(row.off_blocked),
+        "running": str(running),
+    }
+
+
+def _runstates(section: Runstates) -> Object:
+    return {
+        "by": section.by,
+        "unseen_share": section.unseen,
+        "unseen_share_cpus": section.unseen_cpus,
+        "rows": [_state_row(row) for row in section.rows],
+        "cpus": [_cpu_row(row) for row in section.cpus],
+        "clock_disagreements": [
+            {
+                "ahead": step.ahead, "behind": step.behind, "cases": step.cases,
+                "most": str(step.most),
+            }
+            for step in section.steps
+        ],
+    }
+
+
+def _state_row(row: StateRow) -> Object:
+    return {
+        **_owner(row.owner),
+        "vcpus": row.vcpus,
+        "cycles": {name: str(time) for name, time in zip(STATES, row.times, strict=True)},
+        "spells": {
+            name: _spread(spread) for name, spread in zip(SPELLS, row.spells, strict=True)
+        },
+        "moves": row.moves,
+        "contradictions": row.contradictions,
+    }
+
+
+def _cpu_row(row: CpuRow) -> Object:
+    return {
+        "cpu": row.cpu,
+        "idle": str(row.idle),
+        "busy": str(row.busy),
+        "switching": str(row.switching),
+        "lost": str(row.lost),
+        "unknown": str(row.unknown),
+        "domains": {str(domain): str(cycles) for domain, cycles in sorted(row.domains.items())},
+        "steps_back": row.steps_back,
+    }
+
+
+def _activity(section: Activity) -> Object:
+    groups = {
+        "hypercalls": section.calls, "entries": section.entries, "memory": section.memory,
+        "interrupts": section.interrupts, "power": section.power,
+    }
+    return {
+        "by": section.by,
+        "unseen_share": section.unseen,
+        "not_listed": section.others,
+        **{name: [_tally(row) for row in rows] for name, rows in groups.items()},
+    }
+
+
+def _volume(section: Volume) -> Object:
+    return {
+        "unseen_share": section.unseen,
+        **_amount(section.total),
+        "classes": {name: _amount(amount) for name, amount in sorted(section.classes.items())},
+        "events": {
+            f"{event:05x}": {"name": event_name(event), **_amount(amount)}
+            for event, amount in sorted(section.events.items())
+        },
+        "cpus": {str(cpu): _amount(amount) for cpu, amount in sorted(section.cpus.items())},
+        "wraps": {str(cpu): number for cpu, number in sorted(section.wraps.items())},
+        "unknown_events": section.unknown_events,
+        "bin_cycles": str(section.bin_cycles),
+        "bins": [
+            {
+                "tsc": str(piece.start),
+                "classes": {name: _amount(amount) for name, amount in piece.amounts.items()},
+            }
+            for piece in section.bins
+        ],
+    }
+
+
+def _losses(section: Losses) -> Object:
+    return {
+        "unseen_share": section.unseen,
+        "records": section.records,
+        "sums": [
+            {
+                "cpu": cpu, "cause": str(cause), "gaps": total.gaps, "records": total.records,
+                "uncounted": total.uncounted, "cycles": str(total.cycles),
+                "longest": str(total.longest),
+            }
+            for (cpu, cause), total in section.sums.items()
+        ],
+        "lost_cycles": {str(cpu): str(cycles) for cpu, cycles in section.lost_cycles.items()},
+        "gaps": [
+            {
+                "cpu": gap.cpu, "cause": str(gap.cause), "records": gap.records,
+                "first_tsc": None if gap.first is None else str(gap.first),
+                "last_tsc": None if gap.last is None else str(gap.last),
+                "detail": gap.detail,
+            }
+            for gap in section.gaps
+        ],
+        "gaps_left_out": section.left_out,
+    }
+
+
+_SECTIONS: dict[str, Callable[[Any], Object]] = {
+    "exits": _exits, "runstates": _runstates, "pv": _activity, "volume": _volume,
+    "losses": _losses,
+}
+
+
+def _owner(owner: Owner) -> Object:
+    return {"domain": owner.domain, "vcpu": owner.vcpu, "cpu": owner.cpu}
+
+
+def _spread(spread: Spread) -> Object:
+    return {
+        "number": spread.number,
+        "sum": str(spread.sum),
+        "mean": str(spread.mean),
+        **{f"p{percent}": str(spread.percentile(percent)) for percent in (50, 95, 99)},
+        "max": str(spread.most),
+    }
+
+
+def _tally(row: TallyRow) -> Object:
+    return {
+        **_owner(row.owner),
+        "event": row.event,
+        "value": None if row.value is None else str(row.value),
+        "label": value_text(row.event, row.value),
+        "count": row.count,
+        "costed": row.costed,
+        "cycles": str(row.cost),
+    }
+
+
+def _amount(amount: Amount) -> Object:
+    return {"records": amount.records, "bytes": amount.bytes}

@@ -1,0 +1,165 @@
+"""What `summary` says of one trace, as a value: computed here, rendered elsewhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import cast
+
+from tracelib.analysis.activity import Activity, activity
+from tracelib.analysis.analyze import Analysis, Analyzer
+from tracelib.analysis.exits import Exits, exits
+from tracelib.analysis.families import FAMILIES
+from tracelib.analysis.forms import Forms
+from tracelib.analysis.losslist import Losses, losses
+from tracelib.analysis.results import By
+from tracelib.analysis.runstates import Runstates, runstates
+from tracelib.analysis.volume import Volume, volume
+from tracelib.batches import first_tsc
+from tracelib.chunks import Problem, TraceInfo, TraceReader
+from tracelib.clock import Clock, Rate, find_rate
+from tracelib.errors import UsageError
+from tracelib.reading import parts
+from tracelib.units import DomId, Nanoseconds, Tsc
+from xtracectl.places import Options
+from xtracectl.times import Moment, parse_moment
+
+SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; None means all, or unknown."""
+
+    sections: tuple[str, ...] = SECTIONS
+    by: By = "vcpu"
+    domain: DomId | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    cpu_hz: int | None = None
+    vendor: str | None = None
+
+    @classmethod
+    def parse(cls, options: Options) -> Request:
+        """Raises UsageError."""
+        now = Nanoseconds(time.time_ns())
+        chosen = options.section or SECTIONS
+        return cls(
+            tuple(name for name in SECTIONS if name in chosen),
+            cast(By, options.by),
+            None if options.domain is None else _domain(options.domain),
+            None if options.since is None else parse_moment(options.since, now),
+            None if options.until is None else parse_moment(options.until, now),
+            options.cpu_hz,
+            None if options.vendor is None else _vendor(options.vendor),
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """One part of an input: a boot of the hypervisor, or all there is."""
+
+    info: TraceInfo
+    boot: tuple[int, int]
+    """Which one, of how many."""
+    rate: Rate | None
+    first: Tsc
+    last: Tsc
+    sections: dict[str, Exits | Runstates | Activity | Volume | Losses] = field(
+        default_factory=dict
+    )
+    problems: list[Problem] = field(default_factory=list)
+    interrupted: bool = False
+    """Only what was read until the user stopped it."""
+
+    @property
+    def span(self) -> int:
+        """In cycles."""
+        return self.last - self.first
+
+
+def summarize(path: str, request: Request, progress: Progress) -> Iterator[Report]:
+    """One report for each boot of the hypervisor. Raises StoreError, FormatError, UsageError.
+
+    An interrupt from the keyboard ends a report early; it is the last one then.
+    """
+    found = parts(path)
+    for place, part in enumerate(found, start=1):
+        with closing(part()) as reader:
+            report = _report(reader, (place, len(found)), request, progress)
+        yield report
+        if report.interrupted:
+            return
+
+
+def _report(
+    reader: TraceReader, boot: tuple[int, int], request: Request, progress: Progress
+) -> Report:
+    rate = find_rate(reader.info, request.cpu_hz)
+    timeless = request.since is None and request.until is None
+    start = Tsc(0) if timeless else first_tsc(reader) or Tsc(0)
+    clock = Clock(start, rate, reader.info.anchors)
+    analyzer = Analyzer(
+        reader, clock, Forms(family=_family(request, reader.info), version=version(reader.info)),
+        since=None if request.since is None else request.since.resolve(clock),
+        until=None if request.until is None else request.until.resolve(clock),
+        by_cpu=request.by == "cpu",
+    )
+    interrupted = False
+    try:
+        analyzer.run(progress)
+    except KeyboardInterrupt:
+        interrupted = True
+    analysis = analyzer.analysis
+    return Report(
+        reader.info, boot, rate, analysis.first, analysis.last,
+        {name: _section(name, analysis, request, reader.info) for name in request.sections},
+        list(reader.problems), interrupted,
+    )
+
+
+def _section(
+    name: str, analysis: Analysis, request: Request, info: TraceInfo
+) -> Exits | Runstates | Activity | Volume | Losses:
+    by, domain = request.by, request.domain
+    if name == "exits":
+        return exits(
+            analysis, by=by, domain=domain, vendor=request.vendor,
+            stated=info.exit_family or info.cpu_vendor,
+        )
+    if name == "runstates":
+        return runstates(analysis, by=by, domain=domain)
+    if name == "pv":
+        return activity(analysis, by=by, domain=domain)
+    if name == "volume":
+        return volume(analysis)
+    return losses(analysis)
+
+
+def _family(request: Request, info: TraceInfo) -> str | None:
+    stated = request.vendor or info.exit_family or info.cpu_vendor or ""
+    return FAMILIES.get(stated.lower())
+
+
+def version(info: TraceInfo) -> tuple[int, int] | None:
+    """The hypervisor's version, as far as it decides about layouts."""
+    match = re.match(r"(\d+)\.(\d+)", info.hypervisor_version or "")
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def _vendor(text: str) -> str:
+    if text.lower() not in FAMILIES:
+        raise UsageError(f"{text!r} is no vendor", hint="intel (vmx) or amd (svm)")
+    return text
+
+
+def _domain(text: str) -> DomId:
+    match = re.fullmatch(r"d?([0-9]{1,5})", text.strip().lower())
+    if match is None or int(match[1]) > 0xFFFF:
+        raise UsageError(f"{text!r} is no domain", hint="write its number, such as 3 or d3")
+    return DomId(int(match[1]))

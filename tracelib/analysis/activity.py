@@ -1,0 +1,50 @@
+"""What guests asked of Xen beside exits, and what the machine did: mostly counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracelib.analysis.analyze import Analysis
+from tracelib.analysis.results import By, guests, unseen_share
+from tracelib.analysis.tallies import TallyRow, tallies, unplaced
+from tracelib.units import DomId
+
+
+@dataclass(slots=True)
+class Activity:
+    """The section "pv"."""
+
+    by: By
+    calls: list[TallyRow]
+    """Hypercalls by number, and those inside multicalls."""
+    entries: list[TallyRow]
+    """Traps by number, page faults by error code, emulations."""
+    memory: list[TallyRow]
+    """Grant and other memory operations, by the domain whose memory it is."""
+    interrupts: list[TallyRow]
+    power: list[TallyRow]
+    """Power states by depth, changes of frequency."""
+    others: int
+    """Records that found no room in the tables; exits' handlers are counted there too."""
+    unseen: float | None
+    """Share of the vCPUs' time that was lost or unknown."""
+
+
+_CALLS = ("hypercall", "hypercall_subcall")
+
+
+def activity(analysis: Analysis, *, by: By, domain: DomId | None = None) -> Activity:
+    """The section. Rows belong to the vCPU that ran on the CPU when the record was written:
+    for interrupts and power states that is whom they disturbed, often an idle one."""
+
+    def rows(group: str) -> list[TallyRow]:
+        return tallies(analysis, by=by, domain=domain, groups=(group,))
+
+    pv = rows("pv")
+    return Activity(
+        by,
+        [row for row in pv if row.event in _CALLS],
+        [row for row in pv if row.event not in _CALLS],
+        rows("mem"), rows("irq"), rows("power"), unplaced(analysis),
+        unseen_share(guests(analysis, domain)),
+    )

@@ -1,0 +1,200 @@
+"""A trace from its reader to the engine: chunks, stated losses, preambles, times."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+
+from tracelib.analysis import codes
+from tracelib.analysis.engine import Engine
+from tracelib.analysis.forms import Forms
+from tracelib.analysis.gaplist import UNREADABLE, GapList, Missing
+from tracelib.analysis.holes import Holes
+from tracelib.chunks import Chunk, TraceReader
+from tracelib.clock import Clock
+from tracelib.losses import Cause, Loss
+from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.units import CpuId, Tsc
+
+NEVER = (1 << 64) - 1
+NOBODY = 0xFFFFFFFF
+
+_SECOND_UNKNOWN = 1 << 31
+"""How many cycles a bin of the volume takes where nobody knows how long a second is."""
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What one pass over a trace found; the sections are made of it."""
+
+    engine: Engine
+    forms: Forms
+    clock: Clock
+    first: Tsc
+    last: Tsc
+    """The span: the times of each vCPU and of each CPU add up to it."""
+    gaps: GapList = field(default_factory=GapList)
+
+    @property
+    def span(self) -> int:
+        """In cycles."""
+        return self.last - self.first
+
+
+def _ignore(_: int) -> None:
+    """Nobody watches."""
+
+
+class Analyzer:
+    """Takes one trace through the engine, from `since` to `until`.
+
+    What came before `since` is read too, since it says who runs where, but not counted.
+    """
+
+    def __init__(
+        self, reader: TraceReader, clock: Clock, forms: Forms, *, since: Tsc | None = None,
+        until: Tsc | None = None, by_cpu: bool = False,
+    ) -> None:
+        bin_cycles = _SECOND_UNKNOWN if clock.rate is None else clock.rate.hz
+        engine = Engine(forms.learn, bin_cycles, by_cpu=by_cpu)
+        self.analysis = Analysis(engine, forms, clock, Tsc(0), Tsc(0))
+        self._reader = reader
+        self._since = since
+        self._until = until
+        self._engine = self.analysis.engine
+        self._feeds: dict[int, Iterator[Chunk]] = {}
+        self._holes = Holes(reader)
+        self._serial = count()
+        self._expected: list[Missing] = []
+        self._moments: list[tuple[int, int, Callable[[], None]]] = []
+        """What is to be done when the records have got to a TSC: a heap."""
+
+    def run(self, progress: Callable[[int], None] = _ignore) -> None:
+        """Read the trace. `progress` is told of bytes read, chunk by chunk; what it raises
+        ends the run, after which the analysis is of what was read so far."""
+        try:
+            self._start(progress)
+            if self._since is not None:
+                self._go(self._since, progress)
+                if self._engine.states.start:
+                    self._engine.begin(self._since)
+                    self.analysis.gaps.clear()
+            self._go(NEVER if self._until is None else self._until, progress)
+        finally:
+            self._finish()
+
+    def _start(self, progress: Callable[[int], None]) -> None:
+        for cpu in self._reader.cpus():
+            self._feeds[cpu] = iter(self._reader.chunks_of(cpu))
+            self._engine.load(cpu, memoryview(b"").cast("I"))
+            self._feed(cpu, progress)
+        for loss in self._reader.losses():
+            if loss.cause is not Cause.RETENTION:
+                self._expect(self._missing(loss))
+        self._preamble()
+
+    def _missing(self, loss: Loss) -> Missing:
+        """A stated loss. One that has no TSC was noticed at some wall-clock time."""
+        last = loss.last_tsc
+        if last is None and loss.first_tsc is None and loss.at and self.analysis.clock.dated:
+            last = self.analysis.clock.tsc_at_realtime(loss.at)
+        return Missing(loss.cpu, loss.cause, loss.records, loss.first_tsc, last, loss.detail)
+
+    def _preamble(self) -> None:
+        """Who ran where, as a segment says. A vCPU's state is as of its own TSC, which may be
+        later than other CPUs' first records: each ring is drained on its own."""
+        reader = self._reader
+        state = reader.state() if isinstance(reader, StoreReader | SegmentReader) else None
+        if state is None:
+            return
+        running = {cpu: dom << 16 | vcpu for cpu, (dom, vcpu) in state.cpus.items()}
+        for known in state.vcpus:
+            who = known.dom << 16 | known.vcpu
+            cpu = known.cpu if known.cpu is not None and running.get(known.cpu) == who else None
+            self._at(known.tsc, partial(self._place, cpu, who, known.state, known.tsc))
+
+    def _place(self, number: CpuId | None, who: int, state: int, since: Tsc) -> None:
+        cpu = None if number is None else self._engine.cpus.get(number)
+        self._engine.states.place(cpu, who, state, since)
+
+    def _go(self, stop: int, progress: Callable[[int], None]) -> None:
+        """To the first record at or after `stop`."""
+        while True:
+            until = min(stop, self._moments[0][0]) if self._moments else stop
+            hungry = self._engine.run(until)
+            self._take_gaps()
+            if hungry != codes.NO_CPU:
+                self._feed(hungry, progress)
+            elif self._moments and self._moments[0][0] <= stop:
+                heapq.heappop(self._moments)[2]()
+            else:
+                return
+
+    def _feed(self, cpu: int, progress: Callable[[int], None]) -> None:
+        chunk = next(self._feeds[cpu], None)
+        if chunk is None:
+            return
+        state = self._engine.cpus[cpu]
+        before = Tsc(state.key)
+        self._engine.load(cpu, chunk.payload.cast("B").cast("I"))
+        if self._holes.before(chunk):
+            after = Tsc(state.next_key)
+            self._expect(Missing(CpuId(cpu), UNREADABLE, None, before, after))
+        progress(len(chunk.payload))
+
+    def _expect(self, gap: Missing) -> None:
+        """A gap that no lost record tells of: it is dealt with when its end is reached."""
+        end = gap.last or gap.first
+        if end is None:
+            self.analysis.gaps.add(gap)
+        else:
+            self._expected.append(gap)
+            self._at(end, partial(self._lose, gap, end))
+
+    def _lose(self, gap: Missing, end: int) -> None:
+        self._expected.remove(gap)
+        self.analysis.gaps.add(gap)
+        cpu = self._engine.cpus.get(gap.cpu)
+        if cpu is not None:
+            first = max(gap.first or cpu.key, cpu.key)
+            self._engine.states.gap(cpu, min(first, end), max(end, cpu.key), NOBODY)
+
+    def _take_gaps(self) -> None:
+        for cpu, first, last, records in self._engine.gaps:
+            self.analysis.gaps.add(
+                Missing(CpuId(cpu), Cause.RING_FULL, records, Tsc(first), Tsc(last))
+            )
+        self._engine.gaps = []
+
+    def _at(self, tsc: int, do: Callable[[], None]) -> None:
+        heapq.heappush(self._moments, (tsc, next(self._serial), do))
+
+    def _finish(self) -> None:
+        self._take_gaps()
+        engine, analysis = self._engine, self.analysis
+        analysis.first = Tsc(engine.states.start)
+        # If nothing is left, the trace ended before `until`.
+        more = engine.waiting and self._until is not None
+        end = self._until if more and self._until is not None else engine.last
+        analysis.last = Tsc(max(end, analysis.first))
+        for gap in [*self._expected, *self._ahead()]:
+            if gap.first is not None and gap.first < analysis.last:
+                self._cut(gap)
+        engine.finish(analysis.last)
+
+    def _ahead(self) -> Iterator[Missing]:
+        """Lost records that come next on their CPU, after the end: what they miss may have
+        begun before it."""
+        for cpu, first, last in self._engine.gaps_ahead():
+            yield Missing(CpuId(cpu), Cause.RING_FULL, None, Tsc(first), Tsc(last))
+
+    def _cut(self, gap: Missing) -> None:
+        """The end lies in a gap: how many of its records are missing before it, nobody knows."""
+        end = self.analysis.last
+        self.analysis.gaps.add(replace(gap, records=None, last=end))
+        cpu = self._engine.cpus.get(gap.cpu)
+        if cpu is not None and gap.first is not None:
+            self._engine.states.gap(cpu, max(gap.first, cpu.key), end, NOBODY)

@@ -1,0 +1,70 @@
+# C twins of the numbers in codes.py, which describes them; a test compares the two.
+
+cdef enum:
+    RUNNING = 0
+    RUNNABLE = 1
+    BLOCKED = 2
+    OFFLINE = 3
+    LOST = 4
+    UNKNOWN = 5
+    STATES = 6
+
+    NOWHERE = -1
+    NO_EXIT = -1
+    NO_CPU = -1
+    PENDING = 8
+
+    SEEN = 0
+    PAIRED = 1
+    CYCLES = 2
+    LONGEST = 3
+    OFF_RUNNABLE = 4
+    OFF_BLOCKED = 5
+    CUT_LOSS = 6
+    CUT_END = 7
+    CUT_UNSEEN = 8
+    EXIT_COLUMNS = 9
+
+    COUNT = 0
+    COSTED = 1
+    COST = 2
+    TALLY_COLUMNS = 3
+
+    NUMBER = 0
+    SUM = 1
+    MOST = 2
+    SPELL_COLUMNS = 3
+
+    RAN = 0
+    WOKEN = 1
+    PREEMPTED = 2
+    SLEPT = 3
+    SPELL_KINDS = 4
+
+    NESTED = 1
+    SVM_EVENT = 2
+    KIND_BITS = 2
+
+    NOTHING = 0
+    CHANGE = 1
+    CONTINUE = 2
+    EXIT = 3
+    ENTRY = 4
+    GAP = 5
+    REMOVE = 6
+    TALLY = 7
+    HANDLER = 8
+
+cdef extern from *:
+    """
+    #define XTR_CPU_LOST      (1ULL << 32)
+    #define XTR_CPU_UNKNOWN   (2ULL << 32)
+    #define XTR_CPU_SWITCH    (3ULL << 32)
+    #define XTR_EXIT_SERIES   (1ULL << 60)
+    #define XTR_SPELL_SERIES  (2ULL << 60)
+    """
+    const unsigned long long CPU_LOST "XTR_CPU_LOST"
+    const unsigned long long CPU_UNKNOWN "XTR_CPU_UNKNOWN"
+    const unsigned long long CPU_SWITCH "XTR_CPU_SWITCH"
+    const unsigned long long EXIT_SERIES "XTR_EXIT_SERIES"
+    const unsigned long long SPELL_SERIES "XTR_SPELL_SERIES"

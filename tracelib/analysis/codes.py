@@ -1,0 +1,89 @@
+"""Small numbers that the analysis' compiled parts and their readers share.
+
+C twins are in codes.pxd: `codes.RUNNING` is an immediate in a module whose .pxd cimports it.
+"""
+
+from __future__ import annotations
+
+# States of a vCPU. The first four are Xen's (xen/include/public/vcpu.h).
+RUNNING = 0
+RUNNABLE = 1
+BLOCKED = 2
+OFFLINE = 3
+LOST = 4
+"""Its CPU lost records."""
+UNKNOWN = 5
+"""Not seen yet, or seen to contradict itself."""
+STATES = 6
+
+# Who has a CPU, where it is no vCPU (those are domain << 16 | number).
+CPU_LOST = 1 << 32
+CPU_UNKNOWN = 2 << 32
+CPU_SWITCH = 3 << 32
+"""Xen itself, between the vCPU that left and the one that comes."""
+
+NOWHERE = -1
+NO_EXIT = -1
+NO_CPU = -1
+
+PENDING = 8
+"""So many handler records of one exit get its cost; more are counted without."""
+
+# Columns of a row of exits.
+SEEN = 0
+PAIRED = 1
+CYCLES = 2
+"""In the hypervisor and on a CPU, of the paired ones."""
+LONGEST = 3
+OFF_RUNNABLE = 4
+OFF_BLOCKED = 5
+"""Cycles between exit and entry in which the vCPU had no CPU: because others had it, and
+because it did not want one."""
+CUT_LOSS = 6
+CUT_END = 7
+CUT_UNSEEN = 8
+"""Exits without a pair: records were lost meanwhile; the trace ended; the vCPU moved or
+exited again in a way that was not seen."""
+EXIT_COLUMNS = 9
+
+# Columns of a row of tallies.
+COUNT = 0
+COSTED = 1
+COST = 2
+"""Records; those of them that belong to a paired exit; cycles of those exits."""
+TALLY_COLUMNS = 3
+
+# Columns of a row of spells (uninterrupted times in one state) and of a row of clock steps.
+NUMBER = 0
+SUM = 1
+MOST = 2
+SPELL_COLUMNS = 3
+
+# Kinds of spells.
+RAN = 0
+WOKEN = 1
+PREEMPTED = 2
+SLEPT = 3
+SPELL_KINDS = 4
+
+# Kinds of exits: bits in the key beside the vCPU.
+NESTED = 1
+SVM_EVENT = 2
+"""Logged under AMD's own number (0x81003), which Xen does since 4.19."""
+KIND_BITS = 2
+
+# Series of histograms: this in the high bits, the row in the low ones.
+EXIT_SERIES = 1 << 60
+SPELL_SERIES = 2 << 60
+
+# What to do with a record.
+NOTHING = 0
+CHANGE = 1
+CONTINUE = 2
+EXIT = 3
+ENTRY = 4
+GAP = 5
+REMOVE = 6
+TALLY = 7
+HANDLER = 8
+"""A tally that belongs to the open exit of its CPU."""

@@ -1,0 +1,72 @@
+# C types for engine.py; a name that has none here is a Python object.
+
+cimport cython
+
+from tracelib cimport records
+from tracelib.analysis cimport codes
+from tracelib.analysis.pairs cimport Pairs
+from tracelib.analysis.states cimport States
+from tracelib.analysis.tables cimport Table
+from tracelib.analysis.vcpus cimport Cpu, Vcpu
+from tracelib.ring cimport shared
+
+ctypedef unsigned int uint32
+ctypedef unsigned long long uint64
+ctypedef const unsigned int *const_words
+
+cdef uint64 _NEVER
+cdef uint32 _NOBODY
+cdef Py_ssize_t _FORM_COLUMNS, _ACTION, _CLASS, _KIND, _WORD, _SHIFT, _MASK, _CLASSES, _MOST_BINS
+
+cdef class Engine:
+    cdef readonly Pairs pairs
+    cdef readonly States states
+    cdef readonly dict cpus
+    cdef readonly Table volume
+    cdef readonly uint64 bin_cycles
+    cdef readonly uint64[::1] bins
+    cdef public list gaps
+    cdef object _learn
+    cdef list _heap
+    cdef Py_ssize_t _known, _bin
+    cdef uint64 _bin_end
+
+    @cython.locals(cpu=Cpu, header=uint32, first=uint64)
+    cpdef list gaps_ahead(self)
+    @cython.locals(cpu=Cpu)
+    cpdef load(self, int number, const uint32[::1] words)
+    @cython.locals(cpu=Cpu)
+    cpdef int run(self, uint64 until) except? -1
+    @cython.locals(cpu=Cpu, at=Py_ssize_t)
+    cpdef begin(self, uint64 now)
+    @cython.locals(cpu=Cpu)
+    cpdef finish(self, uint64 now)
+
+    cdef uint64 _peek(self, Cpu cpu) noexcept
+    cdef bint _before(self, Cpu left, Cpu right) noexcept
+    @cython.locals(heap=list, cpu=Cpu, above=Cpu)
+    cdef _rise(self, Py_ssize_t at)
+    @cython.locals(heap=list, size=Py_ssize_t, at=Py_ssize_t, child=Py_ssize_t, cpu=Cpu, below=Cpu)
+    cdef _sink(self)
+
+    @cython.locals(data=const_words, at=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t,
+                   after=Py_ssize_t, limit=uint64, turn=uint64, child=Py_ssize_t, other=Cpu,
+                   header=uint32, event=uint32, before=uint64, tsc=uint64, row=Py_ssize_t,
+                   place=Py_ssize_t, entry=Py_ssize_t)
+    cdef bint _advance(self, Cpu cpu, uint64 until) except? 0
+    cdef _plan(self, Py_ssize_t row, uint32 header)
+    @cython.locals(action=uint64, vcpu=Vcpu, slot=Vcpu, owner=uint64, kind=uint64, value=uint64)
+    cdef _do(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
+             Py_ssize_t place, uint32 event, uint64 before)
+    @cython.locals(mask=uint64, word=Py_ssize_t, value=uint64)
+    cdef uint64 _value(self, const_words data, Py_ssize_t body, Py_ssize_t place) noexcept
+    @cython.locals(count=uint32, first=uint64, who=uint32, began=uint64)
+    cdef _gap(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra, uint64 before)
+    @cython.locals(cpu=Cpu)
+    cdef _open(self, uint64 now)
+    cdef _next_bin(self, uint64 tsc)
+    @cython.locals(width=Py_ssize_t, number=Py_ssize_t, column=Py_ssize_t, amount=uint64)
+    cdef _halve(self)
+
+@cython.locals(value=uint64)
+cdef uint64 _wide(const_words data, Py_ssize_t at) noexcept

@@ -1,0 +1,341 @@
+# cython: annotation_typing=False
+"""The records of all CPUs, in time order, each to whatever part of the analysis it concerns.
+
+Every CPU has some records loaded. The one whose next record is the earliest goes on until
+another one's turn comes; when one has nothing left, `run` returns so that the caller loads
+more. So memory holds one chunk of each CPU, and the order is that of tracelib.merge: by
+the highest TSC so far on a CPU, then by the CPU's number.
+
+All that is done for every record is here and in what this calls; compiled with the types
+in engine.pxd.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from tracelib import records
+from tracelib.analysis import codes
+from tracelib.analysis.pairs import Pairs
+from tracelib.analysis.states import States
+from tracelib.analysis.tables import Table
+from tracelib.analysis.vcpus import Cpu
+from tracelib.ring import shared
+
+COMPILED = not __file__.endswith((".py", ".pyc"))
+"""Whether this module runs as C."""
+
+Plan = tuple[int, int, int, int, int, int]
+"""What to do with the records of one header: action, class number, kind, and where the
+value of a tally is: word, bits to shift it by, mask; a mask of 0 means no value."""
+
+# C constants when compiled, by their types in engine.pxd.
+_NEVER = 0xFFFFFFFFFFFFFFFF
+_NOBODY = 0xFFFFFFFF
+_MOST_FORMS = 1 << 18
+_FORM_COLUMNS = 7
+_ACTION = 1
+_CLASS = 2
+_KIND = 3
+_WORD = 4
+_SHIFT = 5
+_MASK = 6
+_CLASSES = 12
+_MOST_BINS = 2048
+
+
+class Engine:
+    """One trace being analysed. Its tables are read when it has come to the end."""
+
+    def __init__(self, learn: Callable[[int], Plan], bin_cycles: int, *, by_cpu: bool = False):
+        """`learn` is asked once for each header of a CPU; `bin_cycles` is how long the bins
+        are at first by which the volume is counted."""
+        self.pairs = Pairs()
+        self.states = States(self.pairs, by_cpu=by_cpu)
+        self.cpus: dict[int, Cpu] = {}
+        self.volume = Table(_FORM_COLUMNS, _MOST_FORMS)
+        """(CPU, header word): how many records; the other columns are the plan for it."""
+        self.bin_cycles = bin_cycles
+        self.bins = memoryview(array("Q", bytes(16 * _CLASSES * _MOST_BINS)))
+        """Records and bytes of each class, bin by bin from the start of the span."""
+        self.gaps: list[tuple[int, int, int, int]] = []
+        """Lost records since the caller last took them: CPU, first and last TSC, count."""
+        self._learn = learn
+        self._known = 1
+        self._heap: list[Cpu] = []
+        self._bin = 0
+        self._bin_end = 0
+
+    @property
+    def last(self) -> int:
+        """The time of the last record so far."""
+        return max((cpu.key for cpu in self.cpus.values()), default=0)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records are loaded that `run` has not come to."""
+        return bool(self._heap)
+
+    def gaps_ahead(self) -> list[tuple[int, int, int]]:
+        """CPU, first and last TSC of the lost records that come next on their CPUs."""
+        found = []
+        for cpu in self._heap:
+            header = cpu.data[cpu.at]
+            if header & records.EVENT_MASK != records.LOST_RECORDS or cpu.end - cpu.at < 7:
+                continue
+            first = cpu.key
+            if header >> records.EXTRA_SHIFT == 0xC:  # four words and a time stamp
+                first = max(first, _wide(cpu.data, cpu.at + 5))
+            found.append((cpu.number, first, cpu.next_key))
+        return found
+
+    def load(self, number: int, words: memoryview) -> None:
+        """More records of a CPU, whole ones, as a view of format "I". It is kept until they
+        are done."""
+        cpu = self.cpus.get(number)
+        if cpu is None:
+            cpu = self.cpus[number] = self.states.add_cpu(number)
+        if not len(words):
+            return
+        cpu.held = words
+        cpu.data = shared.address(words)
+        cpu.at = 0
+        cpu.end = len(words)
+        cpu.next_key = self._peek(cpu)
+        self._heap.append(cpu)
+        self._rise(len(self._heap) - 1)
+
+    def run(self, until: int) -> int:
+        """Go on to the first record at or after `until`: NO_CPU when it is reached, or when
+        nothing is loaded; else the number of a CPU that has no more records loaded."""
+        while self._heap:
+            cpu = self._heap[0]
+            if cpu.next_key >= until:
+                return codes.NO_CPU
+            if not self._advance(cpu, until):
+                newest = self._heap.pop()
+                if self._heap:
+                    self._heap[0] = newest
+                    self._sink()
+                return cpu.number
+            self._sink()
+        return codes.NO_CPU
+
+    def begin(self, now: int) -> None:
+        """Leave out what has been so far; the span starts now."""
+        self._open(now)
+        self.states.reset()
+        self.volume.zero(codes.COUNT)
+        for at in range(len(self.bins)):
+            self.bins[at] = 0
+        self._bin = 0
+        for cpu in self.cpus.values():
+            cpu.steps_back = 0
+            cpu.wraps = 0
+
+    def finish(self, now: int) -> None:
+        """The span ends now."""
+        for cpu in self.cpus.values():
+            self.states.finish_cpu(cpu, now)
+        self.states.finish(now)
+
+    # Order
+
+    def _peek(self, cpu: Cpu) -> int:
+        """The place in the order of the next record."""
+        if not cpu.data[cpu.at] & records.TSC_FLAG or cpu.end - cpu.at < 3:
+            return cpu.key
+        if cpu.data[cpu.at] & records.EVENT_MASK == records.WRAP_BUFFER:
+            return cpu.key
+        return max(_wide(cpu.data, cpu.at + 1), cpu.key)
+
+    def _before(self, left: Cpu, right: Cpu) -> bool:
+        if left.next_key != right.next_key:
+            return left.next_key < right.next_key
+        return left.number < right.number
+
+    def _rise(self, at: int) -> None:
+        """Bring the heap's newest entry to its place."""
+        heap = self._heap
+        cpu = heap[at]
+        while at > 0:
+            above = heap[(at - 1) >> 1]
+            if not self._before(cpu, above):
+                break
+            heap[at] = above
+            at = (at - 1) >> 1
+        heap[at] = cpu
+
+    def _sink(self) -> None:
+        """Bring the heap's first entry to its place."""
+        heap = self._heap
+        size = len(heap)
+        if size < 2:
+            return
+        at = 0
+        cpu = heap[0]
+        while 2 * at + 1 < size:
+            child = 2 * at + 1
+            if child + 1 < size and self._before(heap[child + 1], heap[child]):
+                child += 1
+            below = heap[child]
+            if not self._before(below, cpu):
+                break
+            heap[at] = below
+            at = child
+        heap[at] = cpu
+
+    # Records
+
+    def _advance(self, cpu: Cpu, until: int) -> bool:
+        """Work through one CPU's records while it is its turn; False if none are left."""
+        data = cpu.data
+        at = cpu.at
+        end = cpu.end
+        limit = until - 1
+        for child in (1, 2):
+            if child < len(self._heap):
+                other = self._heap[child]
+                # Of two at the same time the lower number comes first.
+                turn = other.next_key if cpu.number < other.number else other.next_key - 1
+                limit = min(limit, turn)
+        while at < end:
+            header = data[at]
+            body = at + 1 + (header >> 31) * 2
+            after = body + (header >> records.EXTRA_SHIFT & records.EXTRA_MASK)
+            if after > end:
+                break
+            event = header & records.EVENT_MASK
+            if event == records.WRAP_BUFFER or event == records.CPU_CHANGE:
+                cpu.wraps += event == records.WRAP_BUFFER
+                at = after
+                continue
+            before = cpu.key
+            if header & records.TSC_FLAG:
+                tsc = _wide(data, at + 1)
+                if tsc > before:
+                    if tsc > limit:
+                        cpu.at = at
+                        cpu.next_key = tsc
+                        return True
+                    cpu.key = tsc
+                    if tsc >= self._bin_end:
+                        self._next_bin(tsc)
+                cpu.steps_back += tsc < cpu.tsc
+                cpu.tsc = tsc
+            row = self.volume.row(cpu.number, header)
+            if row == self._known:
+                self._plan(row, header)
+            place = row * _FORM_COLUMNS
+            self.volume.values[place] += 1
+            entry = 2 * (self._bin * _CLASSES + self.volume.values[place + _CLASS])
+            self.bins[entry] += 1
+            self.bins[entry + 1] += 4 * (after - at)
+            if self.volume.values[place + _ACTION] != codes.NOTHING:
+                self._do(cpu, data, body, after - body, place, event, before)
+            at = after
+        cpu.at = cpu.end
+        return False
+
+    def _plan(self, row: int, header: int) -> None:
+        """The first record of a form on a CPU: find out what to do with it."""
+        self._known += 1
+        for column, value in enumerate(self._learn(header), start=1):
+            self.volume.values[row * _FORM_COLUMNS + column] = value
+
+    def _do(
+        self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int, event: int,
+        before: int,
+    ) -> None:
+        """One record; `before` is the time of the record before it on this CPU."""
+        action = self.volume.values[place + _ACTION]
+        if action == codes.CHANGE:
+            if cpu.key != 0:
+                self.states.change(cpu, data[body], event >> 8 & 0xF, event >> 4 & 0xF, cpu.key)
+            return
+        if action == codes.CONTINUE:
+            self.states.runs_on(cpu, data[body], cpu.key)
+            return
+        if action == codes.GAP:
+            self._gap(cpu, data, body, extra, before)
+            return
+        if action == codes.REMOVE:
+            self.states.remove(data[body], cpu.key)
+            return
+        vcpu = cpu.current if cpu.current is not None else cpu.nobody
+        # Another CPU's clock says that it is there: pair what it did here by itself.
+        slot = vcpu if vcpu.cpu == cpu.number else cpu.nobody
+        owner = self.states.owner(cpu, vcpu)
+        kind = self.volume.values[place + _KIND]
+        if action == codes.ENTRY:
+            self.pairs.entry(slot, cpu.key)
+        elif action == codes.EXIT:
+            self.pairs.exit(slot, owner, kind, data[body], cpu.key)
+        else:
+            value = self._value(data, body, place)
+            if action == codes.HANDLER:
+                self.pairs.handler(slot, owner, kind, value)
+            else:
+                self.pairs.tally(owner, kind, value)
+
+    def _value(self, data: memoryview, body: int, place: int) -> int:
+        """What a tally is by; _NEVER if the record does not say."""
+        mask = self.volume.values[place + _MASK]
+        if mask == 0:
+            return _NEVER
+        word = body + self.volume.values[place + _WORD]
+        value = data[word]
+        if mask >> 32:
+            value = _wide(data, word)
+        return value >> self.volume.values[place + _SHIFT] & mask
+
+    def _gap(self, cpu: Cpu, data: memoryview, body: int, extra: int, before: int) -> None:
+        """A lost record: count, domain | vcpu << 16, first TSC; before September 2008 the
+        count alone."""
+        count = data[body] if extra == 1 or extra == 4 else 0
+        first = before
+        who = _NOBODY
+        if extra == 4:
+            who = data[body + 1] >> 16 | (data[body + 1] & 0xFFFF) << 16
+            first = max(first, _wide(data, body + 2))
+        first = min(first, cpu.key)
+        self.gaps.append((cpu.number, first, cpu.key, count))
+        self.states.gap(cpu, first, cpu.key, who)
+
+    # Time
+
+    def _open(self, now: int) -> None:
+        """The span starts."""
+        for cpu in self.cpus.values():
+            self.states.finish_cpu(cpu, now)
+            cpu.since = now
+        self.states.open(now)
+        self._bin_end = now + self.bin_cycles
+
+    def _next_bin(self, tsc: int) -> None:
+        """Go on to the bin that `tsc` is in. When there are too many, two become one."""
+        if self.states.start == 0:
+            self._open(tsc)
+            self.states.occupied.zero(0)
+        while tsc >= self._bin_end:
+            if self._bin == _MOST_BINS - 1:
+                self._halve()
+            self._bin += 1
+            self._bin_end += self.bin_cycles
+
+    def _halve(self) -> None:
+        width = 2 * _CLASSES
+        for number in range(_MOST_BINS):
+            for column in range(width):
+                amount = self.bins[number * width + column]
+                self.bins[number * width + column] = 0
+                self.bins[(number >> 1) * width + column] += amount
+        self._bin = _MOST_BINS // 2 - 1
+        self.bin_cycles *= 2
+
+
+def _wide(data: memoryview, at: int) -> int:
+    """Two words, the low one first."""
+    value = data[at + 1]
+    return value << 32 | data[at]

@@ -1,0 +1,25 @@
+# C types for pairs.py; a name that has none here is a Python object.
+
+cimport cython
+
+from tracelib.analysis cimport codes
+from tracelib.analysis.tables cimport Table, note
+from tracelib.analysis.vcpus cimport Vcpu
+
+ctypedef unsigned long long uint64
+
+cdef class Pairs:
+    cdef readonly Table exits, tallies, buckets
+    cdef public uint64 last_gap
+
+    @cython.locals(row=Py_ssize_t)
+    cpdef exit(self, Vcpu vcpu, uint64 owner, int kind, uint64 reason, uint64 now)
+    @cython.locals(row=Py_ssize_t, off=uint64, whole=uint64, cycles=uint64, place=Py_ssize_t)
+    cpdef entry(self, Vcpu vcpu, uint64 now)
+    cpdef cut(self, Vcpu vcpu, int why)
+    @cython.locals(row=Py_ssize_t, kind=uint64, reason=uint64)
+    cpdef hand_over(self, Vcpu nobody, Vcpu vcpu, uint64 owner)
+    @cython.locals(row=Py_ssize_t)
+    cpdef Py_ssize_t tally(self, uint64 owner, uint64 kind, uint64 value) except -1
+    @cython.locals(row=Py_ssize_t)
+    cpdef handler(self, Vcpu vcpu, uint64 owner, uint64 kind, uint64 value)

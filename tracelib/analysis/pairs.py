@@ -1,0 +1,106 @@
+# cython: annotation_typing=False
+"""VM exits, each with the entry that ends it, and what their handlers had to say.
+
+A pair belongs to a vCPU: the exit may be on one CPU and the entry on another, with others
+running in between. That time is not a cost of the exit; `states` adds it up beside it.
+Compiled with the types in pairs.pxd.
+"""
+
+from __future__ import annotations
+
+from tracelib.analysis import codes
+from tracelib.analysis.tables import Table, note
+from tracelib.analysis.vcpus import Vcpu
+
+_MOST_EXITS = 1 << 16
+_MOST_TALLIES = 1 << 18
+_MOST_BUCKETS = 1 << 20
+
+
+class Pairs:
+    """Exits by owner and reason, and tallies of what else the guests did.
+
+    An owner is the index of a vCPU, or whatever else the caller wants rows to be kept by.
+    """
+
+    def __init__(self) -> None:
+        self.exits = Table(codes.EXIT_COLUMNS, _MOST_EXITS)
+        """(owner << KIND_BITS | kind, reason)."""
+        self.tallies = Table(codes.TALLY_COLUMNS, _MOST_TALLIES)
+        """(owner << 32 | kind of event, value)."""
+        self.buckets = Table(1, _MOST_BUCKETS)
+        """Histograms (tables.note)."""
+        self.last_gap = 0
+        """The end of the last gap in any CPU's records."""
+
+    def exit(self, vcpu: Vcpu, owner: int, kind: int, reason: int, now: int) -> None:
+        """The vCPU left guest mode."""
+        if vcpu.exit_row != codes.NO_EXIT:
+            self.cut(vcpu, codes.CUT_UNSEEN)
+        row = self.exits.row(owner << codes.KIND_BITS | kind, reason)
+        self.exits.add(row, codes.SEEN, 1)
+        vcpu.exit_row = row
+        vcpu.exit_at = now
+        vcpu.exit_runnable = 0
+        vcpu.exit_blocked = 0
+        vcpu.pending_count = 0
+
+    def entry(self, vcpu: Vcpu, now: int) -> None:
+        """The vCPU is back in guest mode: its exit, if there is one, is complete."""
+        row = vcpu.exit_row
+        if row == codes.NO_EXIT:
+            vcpu.lone_entries += 1
+            return
+        off = vcpu.exit_runnable + vcpu.exit_blocked
+        whole = now - vcpu.exit_at
+        if off != 0 and self.last_gap >= vcpu.exit_at:
+            # It may have entered and exited again on the CPU whose records are missing.
+            self.cut(vcpu, codes.CUT_LOSS)
+            return
+        cycles = whole - off
+        self.exits.add(row, codes.PAIRED, 1)
+        self.exits.add(row, codes.CYCLES, cycles)
+        self.exits.raise_to(row, codes.LONGEST, cycles)
+        self.exits.add(row, codes.OFF_RUNNABLE, vcpu.exit_runnable)
+        self.exits.add(row, codes.OFF_BLOCKED, vcpu.exit_blocked)
+        note(self.buckets, codes.EXIT_SERIES + row, cycles)
+        for place in range(vcpu.pending_count):
+            self.tallies.add(vcpu.pending[place], codes.COSTED, 1)
+            self.tallies.add(vcpu.pending[place], codes.COST, cycles)
+        vcpu.exit_row = codes.NO_EXIT
+
+    def cut(self, vcpu: Vcpu, why: int) -> None:
+        """The vCPU's exit will find no entry; `why` is one of the CUT columns."""
+        if vcpu.exit_row != codes.NO_EXIT:
+            self.exits.add(vcpu.exit_row, why, 1)
+            vcpu.exit_row = codes.NO_EXIT
+
+    def hand_over(self, nobody: Vcpu, vcpu: Vcpu, owner: int) -> None:
+        """It turns out that `vcpu` made the open exit of an unknown one."""
+        row = nobody.exit_row
+        if row == codes.NO_EXIT or vcpu.exit_row != codes.NO_EXIT:
+            return
+        self.exits.values[row * codes.EXIT_COLUMNS + codes.SEEN] -= 1
+        kind, reason = self.exits.keys(row)
+        kind &= (1 << codes.KIND_BITS) - 1
+        row = self.exits.row(owner << codes.KIND_BITS | kind, reason)
+        self.exits.add(row, codes.SEEN, 1)
+        vcpu.exit_row = row
+        vcpu.exit_at = nobody.exit_at
+        vcpu.exit_runnable = 0
+        vcpu.exit_blocked = 0
+        vcpu.pending_count = 0
+        nobody.exit_row = codes.NO_EXIT
+
+    def tally(self, owner: int, kind: int, value: int) -> int:
+        """Count a record; the row it was counted in."""
+        row = self.tallies.row(owner << 32 | kind, value)
+        self.tallies.add(row, codes.COUNT, 1)
+        return row
+
+    def handler(self, vcpu: Vcpu, owner: int, kind: int, value: int) -> None:
+        """Count a record that belongs to the vCPU's open exit, and is to share its cost."""
+        row = self.tally(owner, kind, value)
+        if vcpu.exit_row != codes.NO_EXIT and vcpu.pending_count < codes.PENDING:
+            vcpu.pending[vcpu.pending_count] = row
+            vcpu.pending_count += 1

@@ -9,6 +9,11 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 COMPILED = {
+    "tracelib.analysis.engine": "tracelib/analysis/engine.py",
+    "tracelib.analysis.pairs": "tracelib/analysis/pairs.py",
+    "tracelib.analysis.states": "tracelib/analysis/states.py",
+    "tracelib.analysis.tables": "tracelib/analysis/tables.py",
+    "tracelib.analysis.vcpus": "tracelib/analysis/vcpus.py",
     "tracelib.ring.cycles": "tracelib/ring/cycles.py",
     "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
     "tracelib.ring.producer": "tracelib/ring/producer.py",

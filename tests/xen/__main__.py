@@ -18,8 +18,8 @@ _CACHE = Path(__file__).parents[2] / ".xen"
 
 # Scenario: arguments for Xen, seconds it may take, what is checked afterwards.
 _BOOTS = {
-    "service": ("", 400, host.check_service),
-    "rings": ("tbuf_size=1", 240, host.check_rings),
+    "service": ("", 540, host.check_service),
+    "rings": ("tbuf_size=1", 300, host.check_rings),
 }
 
 

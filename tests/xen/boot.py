@@ -109,7 +109,10 @@ class Boot:
         memory = f"dom0_mem={_DOM0_MEMORY}M,max:{_DOM0_MEMORY}M dom0_max_vcpus={_CPUS}"
         console = "console=com1 com1=115200,8n1 loglvl=all guest_loglvl=all conring_size=1M"
         # Between the modules of QEMU's -initrd stands a comma; there is none within them.
-        kernel = f"{self._image.kernel} root=/dev/vda rw console=hvc0 net.ifnames=0"
+        kernel = (
+            f"{self._image.kernel} root=/dev/vda rw console=hvc0 net.ifnames=0 "
+            "systemd.show_status=no"
+        )
         return [
             "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi",
             "-cpu", _CPU, "-smp", str(_CPUS), "-m", str(_MEMORY),

@@ -16,7 +16,7 @@ from tests.xen.report import Report
 _PATIENCE = 120
 _COMMON = 100
 """Exits of a reason from which on it belongs to a guest's boot, not to chance."""
-_PLAUSIBLE = 3.0
+_PLAUSIBLE = 4.0
 """How many times as many another boot of the same guest may have of one reason."""
 
 

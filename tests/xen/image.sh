@@ -35,7 +35,8 @@ printf '%s\n' '/dev/vda / ext4 defaults,noatime 0 0' \
     'xenfs /proc/xen xenfs defaults,nofail 0 0' > "$root/etc/fstab"
 printf '%s\n' xen-evtchn xen-gntdev xen-gntalloc xen-privcmd 9p 9pnet_virtio \
     > "$root/etc/modules-load.d/room.conf"
-# The guests' consoles go to /var/log/xen/console.
+# The guests' consoles are kept.
+mkdir -p "$root/var/log/xen/console"
 echo 'XENCONSOLED_ARGS="--log=guest"' >> "$root/etc/default/xen"
 chroot "$root" passwd -d root >/dev/null
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,12 +31,14 @@ class Report:
     def check(self, check: Callable[..., str], *args: Any) -> None:
         """Run one check: its docstring says what holds, its answer is the evidence."""
         name = (check.__doc__ or check.__name__).partition("\n")[0].rstrip(".")
+        started = time.monotonic()
         try:
             evidence = check(*args)
         except Exception as exc:  # noqa: BLE001 - whatever went wrong, the next check may not.
             self.fail(f"{name}: {type(exc).__name__}: {exc}")
         else:
-            self.line(f"{PASS} {name}" + (f": {evidence}" if evidence else ""))
+            seconds = time.monotonic() - started
+            self.line(f"{PASS} {name} [{seconds:.0f} s]" + (f": {evidence}" if evidence else ""))
 
     def finish(self) -> int:
         """Say how many; the exit code."""

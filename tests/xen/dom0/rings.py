@@ -20,7 +20,6 @@ def starts_on_small_rings(room: Room) -> str:
 def loses_records(room: Room) -> str:
     """under load records are lost, and status counts them"""
     room.start_load()
-    room.create_guest()
     wait_for(lambda: sum(status()["lost"].values()) > 0, "lost records")
     now = status()
     return f"{now['records']:,} records, lost {now['lost']}, wakes {now['wakes']}"

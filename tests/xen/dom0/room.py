@@ -31,7 +31,7 @@ vcpus = 1
 # Disk reads, processes that come and go, hypercalls that list domains; sleeps in between.
 _LOAD = (
     "while :; do dd if=/dev/vda of=/dev/null bs=64k count=64 iflag=direct; sleep 0.1; done",
-    "while :; do /bin/true; i=0; while [ $i -lt 300 ]; do i=$((i + 1)); done; sleep 0.02; done",
+    "while :; do /bin/true; i=0; while [ $i -lt 300 ]; do i=$((i + 1)); done; sleep 0.1; done",
     "while :; do xl list; sleep 0.5; done",
 )
 

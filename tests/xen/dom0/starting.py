@@ -29,7 +29,8 @@ def becomes_active(_: Room) -> str:
     # With Type=notify nothing but READY=1 leads to active.
     require(shown["Type"] == "notify", f"Type={shown['Type']}")
     require((shown["ActiveState"], shown["SubState"]) == ("active", "running"), str(shown))
-    started, active = (int(shown[name]) for name in list(shown)[3:])
+    started = int(shown["ExecMainStartTimestampMonotonic"])
+    active = int(shown["ActiveEnterTimestampMonotonic"])
     return f"{(active - started) / 1e6:.1f} s after its process began"
 
 

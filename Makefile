@@ -32,6 +32,10 @@ test: $(READY) lint type ## everything that must pass before a change goes in (m
 test-slow: $(READY) ## the tests that take longer: crash loops, soaks, large files
 	$(BIN)/python -m pytest -m slow
 
+.PHONY: test-xen
+test-xen: $(READY) ## the service in a real dom0 on a real Xen, under QEMU; needs root (minutes)
+	$(BIN)/python -m tests.xen
+
 .PHONY: lint
 lint: $(READY) ## ruff
 	$(BIN)/ruff check .
@@ -63,7 +67,7 @@ install: ## install the service; DESTDIR= for packagers
 
 .PHONY: clean
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) build dist .demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .demo .xen *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find tracelib daemon tests -name __pycache__ -prune -exec rm -rf {} +
 	find tracelib daemon \( -name '*.c' -o -name '*.so' \) -delete
 

@@ -23,9 +23,9 @@ from xtraced.cli import Exit
 SMALL_BUFFERS = {"writer.buffers": "8", "writer.buffer_bytes": "64K"}
 MIB = 1 << 20
 
-REPEATABLE = {"deterministic": True, "limit": 200_000, "rate": 20_000_000, "cpus": 2}
+REPEATABLE = {"deterministic": True, "limit": 60_000, "rate": 20_000_000, "cpus": 2}
 """A machine that produces the same records each time, and then no more."""
-WHOLE = {"source.pages": "1024"}
+WHOLE = {"source.pages": "512"}
 """Rings that hold all of them, so that no busy test machine makes them overflow."""
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -44,7 +44,7 @@ def reference(tmp_path_factory) -> dict[int, bytes]:
         rig.boot(**REPEATABLE)
         assert rig.start(WHOLE).wait() == 0
         account = rig.balance()
-        assert account.events.total() >= 200_000
+        assert account.events.total() >= 60_000
         assert account.lost.total() == 0
         return payloads(rig.store)
 
@@ -77,7 +77,7 @@ def test_direct_writes_refused_after_the_open(rig, reference):
     from then on, in later segments too; not a byte lost."""
     rig.disk.refuse_direct(errno.EINVAL)
     rig.boot(**REPEATABLE)
-    service = rig.start({**WHOLE, "segment.max_bytes": "2M", "writer.buffer_bytes": "64K"})
+    service = rig.start({**WHOLE, "segment.max_bytes": "512K", "writer.buffer_bytes": "64K"})
     writer = service.status()["writer"]
     assert writer["direct"] is False
     assert "EINVAL" in writer["direct_reason"]

@@ -68,6 +68,7 @@ def test_a_socket_that_one_may_not_ask(tmp_path):
         assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_answer(rig):
     """R10: it exists and says nothing."""
     service = rig.start()

@@ -9,15 +9,16 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 COMPILED = {
+    "tracelib.ring.cycles": "tracelib/ring/cycles.py",
+    "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
+    "tracelib.ring.producer": "tracelib/ring/producer.py",
     "tracelib.analysis.engine": "tracelib/analysis/engine.py",
     "tracelib.analysis.pairs": "tracelib/analysis/pairs.py",
     "tracelib.analysis.states": "tracelib/analysis/states.py",
     "tracelib.analysis.tables": "tracelib/analysis/tables.py",
     "tracelib.analysis.vcpus": "tracelib/analysis/vcpus.py",
-    "tracelib.ring.cycles": "tracelib/ring/cycles.py",
-    "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
-    "tracelib.ring.producer": "tracelib/ring/producer.py",
     "tracelib.segment.order": "tracelib/segment/order.py",
+    "tracelib.export.engine": "tracelib/export/engine.py",
     "tracelib.xentrace.walk": "tracelib/xentrace/walk.py",
     "xtraced.sources.sim.engine": "daemon/xtraced/sources/sim/engine.py",
 }

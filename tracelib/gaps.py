@@ -17,9 +17,9 @@ from tracelib.losses import Cause, Loss
 from tracelib.records import LOST_RECORDS, parse_lost
 from tracelib.units import CpuId, Tsc
 
-STATED_LOSS = 0x10000000
-"""The event of a row that stands for a stated loss; no event of Xen's has this bit. Its one
-extra word is the index in the list of losses."""
+STATED_LOSS = 0x0000FFFF
+"""The event of a row that stands for a stated loss; without class bits it is nobody else's.
+Its one extra word is the index in the list of losses."""
 
 MALFORMED = "malformed lost record"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracelib.columns import NOBODY_KNOWN, Columns, Flag, Mask
 from tracelib.events.filter import EventFilter
-from tracelib.export.fields import Catalogue, groups, named_domains
+from tracelib.export.groups import Catalogue, groups, named_domains
 from tracelib.gaps import Gap, gap_at, gap_rows
 from tracelib.losses import Loss
 from tracelib.units import CpuId, DomId, Tsc

@@ -8,7 +8,7 @@ from tracelib.batches import BATCH_BYTES, TOTAL_BYTES, CpuDecoder
 from tracelib.chunks import Chunk
 from tracelib.clock import Clock
 from tracelib.columns import NOBODY_KNOWN, Columns
-from tracelib.export.fields import Catalogue
+from tracelib.export.groups import Catalogue
 from tracelib.gaps import stated_rows
 from tracelib.losses import Loss
 from tracelib.merge import merge

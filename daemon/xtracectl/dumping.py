@@ -12,7 +12,7 @@ from tracelib.chunks import Chunk, TraceInfo, TraceReader
 from tracelib.clock import Clock, find_rate
 from tracelib.columns import Columns
 from tracelib.counting import Counts
-from tracelib.export.fields import Catalogue
+from tracelib.export.groups import Catalogue
 from tracelib.export.lines import CSV, JSON, TEXT, LineWriter, Style
 from tracelib.export.windows import windows, with_losses
 from tracelib.gaps import gap_at, gap_rows

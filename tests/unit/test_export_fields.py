@@ -11,20 +11,16 @@ import pytest
 from tests.support.captures import capture
 from tests.support.xentrace import chunks_from, decode
 from tracelib.batches import CpuDecoder
+from tracelib.clock import Clock
 from tracelib.columns import Columns, concatenate
 from tracelib.events.catalogue import CATALOGUE
 from tracelib.events.layout import EventType
-from tracelib.export.cells import Sheet
-from tracelib.export.fields import (
-    Catalogue,
-    groups,
-    json_fields,
-    named_domains,
-    split,
-    text_fields,
-)
+from tracelib.export.fields import json_fields, json_members, text_fields
+from tracelib.export.groups import Catalogue, groups, named_domains, split
+from tracelib.export.lines import LineWriter, Style
 from tracelib.records import make_record
-from tracelib.units import CpuId
+from tracelib.selection import Selection
+from tracelib.units import CpuId, Tsc
 
 
 def batch_of(*records: bytes) -> Columns:
@@ -33,16 +29,23 @@ def batch_of(*records: bytes) -> Columns:
     )
 
 
-def written(batch: Columns, write, catalogue: Catalogue) -> list[str]:
-    sheet = Sheet(len(batch))
-    parts = []
-    for group in groups(batch, catalogue):
-        part = Sheet(len(group.rows))
-        write(part, group)
-        parts.append((group.rows, part))
-    sheet.beside(parts)
-    sheet.text("\n")
-    return sheet.render().decode().split("\n")[:-1]
+PROBE = "~"
+
+
+def written(batch: Columns, fields, catalogue: Catalogue) -> list[str]:
+    """What `fields` writes of each row."""
+
+    def record(program, form):
+        fields(program, form)
+        program.text(PROBE)
+
+    def long_record(form, extra):
+        text = form.type.text(extra) if fields is text_fields else json_members(form.type, extra)
+        return text + PROBE
+
+    style = Style("", lambda *_: None, record, long_record, lambda *_: PROBE)
+    writer = LineWriter(style, Clock(Tsc(0), None), catalogue, Selection())
+    return writer.lines(batch).decode().split(PROBE)[:-1]
 
 
 def interesting(rng: random.Random) -> int:
@@ -52,7 +55,7 @@ def interesting(rng: random.Random) -> int:
     ])  # fmt: skip
 
 
-FORMS = [form for form in CATALOGUE if form.event not in (0x1F002, 0x1F003)]
+FORMS = [form for form in CATALOGUE if form.event not in (0x1F001, 0x1F002, 0x1F003)]
 
 
 def catalogue_for(form: EventType) -> Catalogue:

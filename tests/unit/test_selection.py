@@ -11,7 +11,7 @@ from tracelib.chunks import ClockAnchor
 from tracelib.clock import Clock, Rate
 from tracelib.columns import Columns, concatenate
 from tracelib.events.filter import parse_event_filter
-from tracelib.export.fields import Catalogue
+from tracelib.export.groups import Catalogue
 from tracelib.gaps import MALFORMED, Gap, gap_at, gap_rows, stated_rows
 from tracelib.losses import Cause, Loss
 from tracelib.records import make_record

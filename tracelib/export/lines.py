@@ -27,15 +27,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelib.clock import Clock
-from tracelib.columns import MAX_EXTRA, Columns
-from tracelib.export.cells import Sheet
-from tracelib.export.fields import Catalogue, Group, groups, json_fields, text_fields
+from tracelib.columns import MAX_EXTRA, Columns, Flag
+from tracelib.export.engine import Engine, Steps
+from tracelib.export.fields import Form, json_fields, json_members, text_fields
+from tracelib.export.groups import Catalogue
 from tracelib.export.prefix import csv_prefix, json_prefix, text_prefix, time_text
-from tracelib.gaps import Gap, gap_at, gap_rows
+from tracelib.export.program import BY_ARGUMENTS, STOP, Program, Value, Workshop
+from tracelib.gaps import STATED_LOSS, Gap, gap_at
 from tracelib.losses import Loss
+from tracelib.records import LOST_RECORDS
 from tracelib.selection import Selection
 
 _NAME_WIDTH = 18
+_TARGET_BYTES = 1 << 20
+_JSON_RECORD = '{"type":"record",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,14 @@ class Style:
 
     head: str
     """What comes before the first line."""
-    prefix: Callable[[Sheet, Columns, Clock], None]
-    record: Callable[[Sheet, Group], None]
-    """What depends on the event."""
-    gap: Callable[[Gap, Clock], str]
-    """The same for a row that stands for missing records."""
-    end: str
+    prefix: Callable[[Program, Flag, Clock], None]
+    record: Callable[[Program, Form], None]
+    """The rest of a record's line."""
+    long_record: Callable[[Form, tuple[int, ...]], str]
+    """The same for one record with fields that are too long for a program."""
+    gap: Callable[[str, Gap, Clock], str]
+    """The whole line for a row that stands for missing records; what a record's line would
+    begin with is given."""
 
 
 class LineWriter:
@@ -64,41 +71,85 @@ class LineWriter:
         self._catalogue = catalogue
         self._selection = selection
         self._stated = stated
+        self._workshop = Workshop()
+        self._target = memoryview(bytearray(_TARGET_BYTES))
+        prefixes = [self._prefix(Flag(flags)) for flags in range(8)]
+        self._engine = Engine(prefixes, self._plan, self._workshop.spellers, self._workshop.pool)
 
     def lines(self, batch: Columns) -> bytes:
         """A line for each row."""
-        sheet = Sheet(len(batch))
-        self._style.prefix(sheet, batch, self._clock)
-        gaps = gap_rows(batch)
-        records = np.flatnonzero(~gaps) if gaps.any() else None
-        parts = []
-        for group in groups(batch if records is None else batch.take(records), self._catalogue):
-            part = Sheet(len(group.rows))
-            self._style.record(part, group)
-            parts.append((group.rows if records is None else records[group.rows], part))
-        if records is not None:
-            parts.append((np.flatnonzero(gaps), self._gaps(batch, np.flatnonzero(gaps).tolist())))
-        sheet.beside(parts)
-        sheet.text(self._style.end)
-        return sheet.render()
+        columns = self._columns(batch)
+        parts: list[bytes] = []
+        row = 0
+        while row < len(batch):
+            row, size, ours = self._engine.write(columns, row, self._target)
+            parts.append(bytes(self._target[:size]))
+            if ours:
+                size = self._engine.write_prefix(row, self._target)
+                prefix = bytes(self._target[:size]).decode()
+                parts.append(self._single(prefix, batch, row).encode())
+                row += 1
+        return b"".join(parts)
 
-    def _gaps(self, batch: Columns, rows: list[int]) -> Sheet:
-        """Few and irregular: written one by one."""
-        found = [self._selection.clip(gap_at(batch, row, self._stated)) for row in rows]
-        sheet = Sheet(len(rows))
-        sheet.choice(np.arange(len(rows)), [self._style.gap(gap, self._clock) for gap in found])
-        return sheet
+    def _columns(self, batch: Columns) -> list[memoryview]:
+        nothing = np.zeros(len(batch), np.int64)
+        elapsed = self._clock.elapsed(batch.tsc) if self._clock.rate else nothing
+        realtime = self._clock.realtime(batch.tsc) if self._clock.dated else nothing
+        return [
+            np.ascontiguousarray(column).data
+            for column in (
+                batch.event, batch.extra, batch.flags, batch.at, batch.words, batch.tsc,
+                elapsed, realtime, batch.cpu, batch.running,
+            )
+        ]
+
+    def _prefix(self, flags: Flag) -> Steps:
+        program = Program(self._workshop)
+        self._style.prefix(program, flags, self._clock)
+        return program.steps
+
+    def _plan(self, event: int, extra: int, arguments: int | None) -> Steps:
+        form = self._form(event, extra, arguments or 0)
+        if event in (LOST_RECORDS, STATED_LOSS) or form.long:
+            return STOP
+        if form.type is not None and form.type.tail is not None and extra and arguments is None:
+            return BY_ARGUMENTS
+        program = Program(self._workshop)
+        self._style.record(program, form)
+        return program.steps
+
+    def _form(self, event: int, extra: int, arguments: int = 0) -> Form:
+        return Form(event, extra, self._catalogue.form(event, extra), arguments)
+
+    def _single(self, prefix: str, batch: Columns, row: int) -> str:
+        """A line that no program writes."""
+        event, extra = int(batch.event[row]), int(batch.extra[row])
+        if event in (LOST_RECORDS, STATED_LOSS):
+            gap = self._selection.clip(gap_at(batch, row, self._stated))
+            return self._style.gap(prefix, gap, self._clock)
+        words = batch.words[batch.at[row] : batch.at[row] + extra]
+        return prefix + self._style.long_record(self._form(event, extra), tuple(words.tolist()))
 
 
-def _text_record(sheet: Sheet, group: Group) -> None:
-    name = f"0x{group.event:08x}" if group.form is None else group.form.name
-    sheet.text(f"{name:<{_NAME_WIDTH}} " if int(group.records.extra[0]) else name)
-    text_fields(sheet, group)
+def _text_name(form: Form) -> str:
+    name = f"0x{form.event:08x}" if form.type is None else form.type.name
+    return f"{name:<{_NAME_WIDTH}} " if form.extra else name
 
 
-def _text_gap(gap: Gap, clock: Clock) -> str:
+def _text_record(program: Program, form: Form) -> None:
+    program.text(_text_name(form))
+    text_fields(program, form)
+    program.text("\n")
+
+
+def _text_long(form: Form, extra: tuple[int, ...]) -> str:
+    assert form.type is not None
+    return f"{_text_name(form)}{form.type.text(extra)}\n"
+
+
+def _text_gap(prefix: str, gap: Gap, clock: Clock) -> str:
     count = "an unknown number of" if gap.records is None or gap.cut else str(gap.records)
-    parts = [f"{'LOST':<{_NAME_WIDTH}} {count} records"]
+    parts = [f"{prefix}{'LOST':<{_NAME_WIDTH}} {count} records"]
     if gap.first_tsc:
         parts.append(f" since {time_text(gap.first_tsc, clock)}")
     parts.append(f" ({gap.cause})")
@@ -106,16 +157,31 @@ def _text_gap(gap: Gap, clock: Clock) -> str:
         parts.append(f", {gap.records} in the whole gap")
     if gap.detail:
         parts.append(f": {gap.detail}")
-    return "".join(parts)
+    return "".join(parts) + "\n"
 
 
-def _json_record(sheet: Sheet, group: Group) -> None:
-    name = "null" if group.form is None else f'"{group.form.name}"'
-    sheet.text(f',"event":{name},"id":"{group.event:05x}"')
-    json_fields(sheet, group)
+def _json_prefix(program: Program, flags: Flag, clock: Clock) -> None:
+    program.text(_JSON_RECORD)
+    json_prefix(program, flags, clock)
 
 
-def _json_gap(gap: Gap, _: Clock) -> str:
+def _json_head(form: Form) -> str:
+    name = "null" if form.type is None else f'"{form.type.name}"'
+    return f',"event":{name},"id":"{form.event:05x}"'
+
+
+def _json_record(program: Program, form: Form) -> None:
+    program.text(_json_head(form))
+    json_fields(program, form)
+    program.text("}\n")
+
+
+def _json_long(form: Form, extra: tuple[int, ...]) -> str:
+    assert form.type is not None
+    return f"{_json_head(form)}{json_members(form.type, extra)}}}\n"
+
+
+def _json_gap(prefix: str, gap: Gap, _: Clock) -> str:
     members: dict[str, object] = {
         "cause": gap.cause,
         "records": None if gap.cut else gap.records,
@@ -124,22 +190,31 @@ def _json_gap(gap: Gap, _: Clock) -> str:
     }
     if gap.cut:
         members["gap_records"] = gap.records
-    return "," + json.dumps(members, separators=(",", ":"))[1:-1]
+    start = '{"type":"loss",' + prefix.removeprefix(_JSON_RECORD)
+    return f"{start},{json.dumps(members, separators=(',', ':'))[1:]}\n"
 
 
-def _csv_record(sheet: Sheet, group: Group) -> None:
-    name = "" if group.form is None else group.form.name
-    words = int(group.records.extra[0])
-    sheet.text(f",{group.event:05x},{name}")
-    for number in range(words):
-        sheet.text(",")
-        sheet.decimal(group.records.word(number))
-    sheet.text("," * (MAX_EXTRA - words) + ',"')
-    text_fields(sheet, group)
-    sheet.text('"')
+def _csv_name(form: Form) -> str:
+    return f",{form.event:05x},{'' if form.type is None else form.type.name}"
 
 
-def _csv_gap(gap: Gap, _: Clock) -> str:
+def _csv_record(program: Program, form: Form) -> None:
+    program.text(_csv_name(form))
+    for number in range(form.extra):
+        program.text(",")
+        program.decimal(Value(number, bits=32))
+    program.text("," * (MAX_EXTRA - form.extra) + ',"')
+    text_fields(program, form)
+    program.text('"\n')
+
+
+def _csv_long(form: Form, extra: tuple[int, ...]) -> str:
+    assert form.type is not None
+    words = "".join(f",{word}" for word in extra) + "," * (MAX_EXTRA - form.extra)
+    return f'{_csv_name(form)}{words},"{form.type.text(extra)}"\n'
+
+
+def _csv_gap(prefix: str, gap: Gap, _: Clock) -> str:
     fields = {
         "cause": gap.cause, "records": "unknown" if gap.cut else gap.records,
         "first_tsc": gap.first_tsc, "gap_records": gap.records if gap.cut else None,
@@ -147,12 +222,12 @@ def _csv_gap(gap: Gap, _: Clock) -> str:
     }
     text = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
     quoted = text.replace('"', '""')
-    return f',,loss{"," * MAX_EXTRA},"{quoted}"'
+    return f'{prefix},,loss{"," * MAX_EXTRA},"{quoted}"\n'
 
 
-TEXT = Style("", text_prefix, _text_record, _text_gap, "\n")
-JSON = Style("", json_prefix, _json_record, _json_gap, "}\n")
+TEXT = Style("", text_prefix, _text_record, _text_long, _text_gap)
+JSON = Style("", _json_prefix, _json_record, _json_long, _json_gap)
 CSV = Style(
     "tsc,ns,realtime,cpu,running,id,event,w0,w1,w2,w3,w4,w5,w6,fields\n",
-    csv_prefix, _csv_record, _csv_gap, "\n",
+    csv_prefix, _csv_record, _csv_long, _csv_gap,
 )

@@ -16,7 +16,7 @@ from tracelib.batches import CpuDecoder
 from tracelib.chunks import Chunk
 from tracelib.clock import Clock
 from tracelib.columns import Columns, Flag
-from tracelib.export.fields import Catalogue
+from tracelib.export.groups import Catalogue
 from tracelib.gaps import place_of
 from tracelib.losses import Loss
 from tracelib.records import LOST_RECORDS, make_record

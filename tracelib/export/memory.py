@@ -1,0 +1,23 @@
+"""Bytes and numbers in memory, as the engine reads and writes them.
+
+memory.pxd has the C twins: pointers instead of views, and memcpy.
+"""
+
+from __future__ import annotations
+
+
+def characters(view: memoryview) -> memoryview:
+    """The view itself; in C a pointer to its first byte."""
+    return view
+
+
+def numbers(view: memoryview) -> memoryview:
+    """The same for 64-bit numbers."""
+    return view
+
+
+def copy(target: memoryview, out: int, source: memoryview, start: int, end: int) -> int:
+    """Copy source[start:end] to target[out:]; where that ends."""
+    stop = out + end - start
+    target[out:stop] = source[start:end]
+    return stop

@@ -17,6 +17,7 @@ from tests.support.account import stored, truths
 from tests.support.rig import Manager, Rig, descriptors
 from tracelib.losses import Cause
 from tracelib.records import LOST_RECORDS, iter_records, parse_lost
+from tracelib.ring.layout import CONS_WORD, PROD_WORD
 from tracelib.store.segment import SegmentReader
 from xtraced.cli import Exit
 from xtraced.sources.sim import abi
@@ -141,6 +142,29 @@ def test_children_do_not_hold_the_lock(tmp_path):
             assert service.stop() == 0
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def test_somebody_else_takes_records(rig):
+    """R29: an xentrace that moves a consumer index is noticed, logged and counted."""
+    rig.boot(rate=2_000_000, cpus=2)
+    service = rig.start({"collect.flush_interval": "1h"})
+    service.wait_status(busy)
+    service.ask("flush")
+    ring = rig.hypervisor.ring(1)
+    while ring[CONS_WORD] == ring[PROD_WORD]:
+        assert service.process.poll() is None
+    ring[CONS_WORD] = ring[PROD_WORD]
+    while ring[CONS_WORD] == ring[PROD_WORD]:
+        assert service.process.poll() is None
+    service.ask("flush")
+    (line,) = service.wait_log("foreign_consumer")
+    assert line["cpu"] == 1
+    assert service.status()["lost_unknown"] == [Cause.RING_CORRUPT]
+    assert service.stop() == 0
+    assert {(loss.cause, loss.cpu) for loss in stored(rig.store).stated} == {
+        (Cause.RING_CORRUPT, 1)
+    }
+    rig.verify()
 
 
 # R30: what lies in the rings already

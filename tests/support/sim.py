@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tracelib.ring.layout import PAGE_BYTES, parse_t_info
 from xtraced.sources.sim import abi
 from xtraced.sources.sim.abi import Fault, Op
 from xtraced.sources.sim.client import Connection, Reply
@@ -59,6 +62,20 @@ class Hypervisor:
     def info(self) -> abi.TbufInfo:
         """Masks, and whether tracing is on."""
         return abi.TbufInfo.decode(self.ask(Op.GET_INFO).payload)
+
+    def ring(self, cpu: int) -> memoryview:
+        """A CPU's ring, mapped for whoever wants to interfere; the words of a Ring."""
+        (memfd,) = self.ask(Op.MAP).fds
+        try:
+            info = self.info()
+            memory = memoryview(mmap.mmap(memfd, 0))
+        finally:
+            os.close(memfd)
+        t_info = memory[info.buffer_mfn * PAGE_BYTES :][: info.size]
+        cpus = abi.PhysInfo.decode(self.ask(Op.PHYSINFO).payload).max_cpu_id + 1
+        (pages,) = (ring for ring in parse_t_info(t_info, cpus) if ring.cpu == cpu)
+        start = pages.mfns[0] * PAGE_BYTES
+        return memory[start : start + len(pages.mfns) * PAGE_BYTES].cast("I")
 
     def inject(self, fault: Fault, cpu: int = 0) -> None:
         """Do something wrong from now on."""

@@ -40,5 +40,6 @@ ctl stop
 wait "$service"
 trap - EXIT INT TERM
 ctl info
+ctl summary --by domain --section runstates --section exits --top 3
 ctl verify
 printf '\nThe segments stay in %s; the log is %s/log.\n' "$store" "$dir"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelib.chunks import Chunk, TraceReader
-from tracelib.columns import I64, MAX_EXTRA, NOBODY_KNOWN, U8, U32, U64, Columns, Flag, Mask
+from tracelib.columns import I64, MAX_EXTRA, NOBODY_KNOWN, U8, U32, U64, Columns, Flag
 from tracelib.records import (
     CPU_CHANGE,
     EVENT_MASK,
@@ -65,7 +65,6 @@ class CpuDecoder:
         self._data = bytearray()
         self._held: list[tuple[Chunk, int]] = []
         self._last_tsc = 0
-        self._dated = False
         self._key = 0
         self._running = running
 
@@ -107,54 +106,69 @@ class CpuDecoder:
         return self._columns(words, offsets[:found], held)
 
     def _columns(self, words: U32, offsets: U32, held: list[tuple[Chunk, int]]) -> Columns:
-        header = words[offsets]
+        start = offsets.astype(np.int64)
+        header = words[start]
         event = header & np.uint32(EVENT_MASK)
         filler = (event == WRAP_BUFFER) | (event == CPU_CHANGE)
         if filler.any():
             self.wraps += int(np.count_nonzero(event == WRAP_BUFFER))
             keep = ~filler
-            offsets, header, event = offsets[keep], header[keep], event[keep]
-        timed = (header >> np.uint32(31)).astype(np.bool_)
+            start, header, event = start[keep], header[keep], event[keep]
+        timed = header >> np.uint32(31)
         extra = (header >> np.uint32(EXTRA_SHIFT) & np.uint32(EXTRA_MASK)).astype(np.uint8)
-        start = offsets.astype(np.int64)
-        before = self._last_tsc
-        tsc, dated = self._times(words, start, timed)
-        self._find_inversions(before, tsc, start, held)
-        flags = timed * np.uint8(Flag.TIMED) + dated * np.uint8(Flag.DATED)
+        flags = timed.astype(np.uint8)
         if held[0][0].before_start:
             flags += np.uint8(Flag.BEFORE_START)
-        at = start + 1 + 2 * timed
+        tsc, key = self._times(words, start, flags, held)
+        at = start + (timed << np.uint32(1)) + 1
         return Columns(
-            event, np.full(len(event), self.cpu, np.uint16), tsc, self._keys(tsc),
+            event, np.full(len(event), self.cpu, np.uint16), tsc, key,
             self._who_runs(event, extra, words, at), extra, flags, at, words,
         )
 
-    def _times(self, words: U32, start: I64, timed: Mask) -> tuple[U64, Mask]:
-        """Each record's TSC, carried forward to the untimed ones; and whether it is known."""
-        rows = np.flatnonzero(timed)
-        at = start[rows]
-        own = words[at + 2].astype(np.uint64) << np.uint64(32) | words[at + 1]
-        if len(rows) == len(start):
-            tsc, dated = own, timed
-        else:
-            # How many timed records there are up to each: where its TSC is in the list.
-            which = np.cumsum(timed)
-            tsc = np.concatenate([np.array([self._last_tsc], np.uint64), own])[which]
-            dated = (which > 0) | self._dated
-        if len(rows):
-            self._last_tsc = int(own[-1])
-            self._dated = True
-        return tsc, dated
-
-    def _keys(self, tsc: U64) -> U64:
-        """Undated records have TSC 0: they come before everything that is dated."""
-        if not len(tsc):
-            return tsc
-        key = np.maximum.accumulate(tsc)
-        if key[0] < self._key:
+    def _times(
+        self, words: U32, start: I64, flags: U8, held: list[tuple[Chunk, int]]
+    ) -> tuple[U64, U64]:
+        """Each record's TSC, carried forward to the untimed ones, and its running maximum.
+        Marks in `flags` which of them are known."""
+        timed = flags & np.uint8(Flag.TIMED)
+        own = words[start + 2].astype(np.uint64)
+        own <<= np.uint64(32)
+        own |= words[start + 1]
+        own *= timed
+        key = np.maximum.accumulate(own)
+        if self._key:
             key = np.maximum(key, np.uint64(self._key))
-        self._key = int(key[-1])
-        return key
+        flags[(key > 0) | (timed != 0)] |= np.uint8(Flag.DATED)
+        # Where time never goes back, the last time and the highest so far are the same.
+        back = (own < key) & (timed != 0)
+        in_order = not back.any() and self._last_tsc == self._key
+        tsc = key if in_order else self._carried(own, timed)
+        if not in_order:
+            self._note_inversions(tsc, start, held)
+        if len(tsc):
+            self._last_tsc, self._key = int(tsc[-1]), int(key[-1])
+        return tsc, key
+
+    def _carried(self, own: U64, timed: U8) -> U64:
+        """Each row's own time, or that of the last row that has one."""
+        rows = np.flatnonzero(timed)
+        values = np.concatenate([np.array([self._last_tsc], np.uint64), own[rows]])
+        carried: U64 = values[np.cumsum(timed != 0)]
+        return carried
+
+    def _note_inversions(
+        self, tsc: U64, start: I64, held: list[tuple[Chunk, int]]
+    ) -> None:
+        """Count the steps back in time. An untimed record has the TSC before it: no step."""
+        before = np.concatenate([np.array([self._last_tsc], np.uint64), tsc[:-1]])
+        back = np.flatnonzero(tsc < before)
+        self.inversions += len(back)
+        for row in back[: SHOWN_INVERSIONS - len(self.first_inversions)].tolist():
+            file, offset = _place(held, 4 * int(start[row]))
+            self.first_inversions.append(
+                Inversion(self.cpu, file, offset, int(tsc[row]), int(before[row]))
+            )
 
     def _who_runs(self, event: U32, extra: U8, words: U32, at: I64) -> U32:
         """Runstate records say who runs; a lost record may have swallowed some of them."""
@@ -174,21 +188,6 @@ class CpuDecoder:
         gone = np.flatnonzero(leaves)
         running[gone] = words[at[gone]]
         return running
-
-    def _find_inversions(
-        self, before: int, tsc: U64, start: I64, held: list[tuple[Chunk, int]]
-    ) -> None:
-        """Count the steps back in time. An untimed record has the TSC before it: no step."""
-        if not len(tsc):
-            return
-        back = np.flatnonzero(tsc[1:] < tsc[:-1]) + 1
-        if tsc[0] < before:
-            back = np.concatenate([np.array([0]), back])
-        self.inversions += len(back)
-        for row in back[: SHOWN_INVERSIONS - len(self.first_inversions)].tolist():
-            earlier = int(tsc[row - 1]) if row else before
-            file, offset = _place(held, 4 * int(start[row]))
-            self.first_inversions.append(Inversion(self.cpu, file, offset, int(tsc[row]), earlier))
 
 
 def decode_unmerged(

@@ -145,16 +145,18 @@ def scale(values: I64, numerator: int, denominator: int) -> I64:
     Long division in base 2**bits: what is carried over is below the denominator, so with
     bits small enough nothing overflows. Both must be positive; the denominator below 2**62.
     """
-    whole, rest = np.divmod(values, denominator)
+    # Not np.divmod: floor division by one number for all is several times faster.
+    whole = values // denominator
+    rest = values - whole * denominator
     bits = 62 - denominator.bit_length()
     digits = []
     left = numerator
     while left:
         digits.append(left & (1 << bits) - 1)
         left >>= bits
-    quotient = np.zeros_like(rest)
-    carry = np.zeros_like(rest)
-    for digit in reversed(digits):
-        step, carry = np.divmod((carry << bits) + rest * digit, denominator)
-        quotient = (quotient << bits) + step
+    product = rest * digits.pop()
+    quotient = product // denominator
+    while digits:
+        product = ((product - product // denominator * denominator) << bits) + rest * digits.pop()
+        quotient = (quotient << bits) + product // denominator
     return whole * numerator + quotient

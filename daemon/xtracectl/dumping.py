@@ -101,7 +101,8 @@ class Dump:
         assert self._style is not None
         writer = LineWriter(self._style, self._clock, self._catalogue, self._selection, losses)
         for batch in self._limited(self._stream.read(chunks, losses)):
-            self._out.write(writer.lines(batch))
+            for piece in writer.lines(batch):
+                self._out.write(piece)
             for row in np.flatnonzero(gap_rows(batch)).tolist():
                 self._seen.add_gap(self._selection.clip(gap_at(batch, row, losses)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,10 @@ from tracelib.units import parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
 from xtracectl.places import Options
+
+# Before anything imports numpy: threads for linear algebra, which nobody here does, would
+# cost some hundred megabytes of address space and a tenth of a second.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ STANDARD_OUTPUT = "-"
 class Sink(Protocol):
     """Takes bytes, in order."""
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes | memoryview) -> None: ...
 
     def flush(self) -> None:
         """Make what was written visible to a reader."""
@@ -29,7 +29,7 @@ class Sink(Protocol):
 class _StandardOutput:
     """Failures of writing are OutputError and BrokenPipeError (xtracectl.output)."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
@@ -42,7 +42,7 @@ class _File:
         self._path = path
         self._offset = 0 if seekable else None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         if self._offset is not None:
             fsops.write_all(self._descriptor, data, self._offset, path=self._path)
             self._offset += len(data)

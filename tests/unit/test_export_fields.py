@@ -45,7 +45,7 @@ def written(batch: Columns, fields, catalogue: Catalogue) -> list[str]:
 
     style = Style("", lambda *_: None, record, long_record, lambda *_: PROBE)
     writer = LineWriter(style, Clock(Tsc(0), None), catalogue, Selection())
-    return writer.lines(batch).decode().split(PROBE)[:-1]
+    return b"".join(writer.lines(batch)).decode().split(PROBE)[:-1]
 
 
 def interesting(rng: random.Random) -> int:

@@ -11,8 +11,8 @@ ctypedef unsigned long long uint64
 ctypedef long long int64
 
 cdef class Engine:
-    cdef object _plan, _spellers, _pool_bytes, _prefix_steps
-    cdef bint _stale
+    cdef object _plan, _spellers, _pool_bytes
+    cdef readonly bint stale
     cdef Py_ssize_t _used, _texts_end, _steps_end
     cdef uint64[::1] _table
     cdef uint8[::1] _texts
@@ -40,6 +40,7 @@ cdef class Engine:
     cdef Py_ssize_t _home(self, uint64 kind, uint64 value) noexcept
 
     cdef Py_ssize_t _learn_program(self, uint64 key)
+    cdef _take_pool(self)
     cdef Py_ssize_t _learn_text(self, uint64 kind, uint64 value)
 
     @cython.locals(entry=Py_ssize_t)
@@ -60,11 +61,11 @@ cdef class Engine:
     cdef Py_ssize_t _spell(self, uint64 kind, uint64 value, memory.text target,
                            Py_ssize_t out)
 
-@cython.locals(count=int64, rest=uint64)
+@cython.locals(count=int64, power=uint64)
 cdef Py_ssize_t _decimal(memory.text target, Py_ssize_t out, uint64 value, int64 width,
                          bint negative) noexcept
 
-@cython.locals(at=Py_ssize_t, rest=uint64)
+@cython.locals(at=Py_ssize_t, rest=uint64, pair=uint64, tens=uint64)
 cdef Py_ssize_t _fixed(memory.text target, Py_ssize_t out, uint64 value,
                        Py_ssize_t count) noexcept
 

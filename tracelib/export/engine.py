@@ -19,8 +19,9 @@ from tracelib.export import memory, opcodes
 MARGIN = 1 << 16
 """Room that must be left in the target for another line."""
 
-MAX_STEPS = 1 << 20
+MAX_STEPS = 1 << 18
 MAX_TEXT_BYTES = 4 << 20
+MAX_POOL_BYTES = 1 << 18
 MAX_TEXT = 1024
 """No spelling is longer."""
 
@@ -33,7 +34,8 @@ Speller = Callable[[int], bytes]
 
 
 class Engine:
-    """One format's writer. Forgets what it knows when that becomes too much."""
+    """One format's writer. What it knows only grows, up to a bound; then it is `stale`, and
+    the caller makes a new one."""
 
     def __init__(
         self, prefixes: Sequence[Steps], plan: Plan, spellers: Sequence[Speller], pool: bytearray
@@ -43,32 +45,26 @@ class Engine:
         self._plan = plan
         self._spellers = spellers
         self._pool_bytes = pool
-        self._prefix_steps = prefixes
-        self._reset()
-
-    def _reset(self) -> None:
-        self._stale = False
+        self.stale = False
         self._used = 0
         self._table = memoryview(array("Q", bytes(8 * opcodes.TABLE_WORDS)))
         self._texts = memoryview(bytearray(1 << 16))
         self._texts_end = 0
         self._steps = memoryview(array("q", bytes(8 * opcodes.STEP * 256)))
         self._steps_end = 0
-        self._pool = memoryview(bytes(self._pool_bytes))
-        self._prefixes = memoryview(array("q", [self._add(p) for p in self._prefix_steps]))
+        self._take_pool()
+        self._prefixes = memoryview(array("q", [self._add(p) for p in prefixes]))
 
     def write(
         self, columns: Sequence[memoryview], start: int, target: memoryview
     ) -> tuple[int, int, bool]:
         """Write lines for the rows from `start` on, until there are no more, or `target` is
-        nearly full, or a row is the caller's to write.
+        nearly full, or a row is the caller's to write, or the engine is stale.
 
         `columns`: event, extra, flags, at, words, tsc, elapsed, realtime, cpu and running,
         of formats I B B q I Q q q H I. Returns the next row, the number of bytes written,
         and whether that row is the caller's.
         """
-        if self._stale:
-            self._reset()
         self._event, self._extra, self._flags, self._at, self._words = columns[:5]
         self._tsc, self._elapsed, self._realtime, self._cpu, self._running = columns[5:]
         buffer = memory.characters(target)
@@ -76,7 +72,7 @@ class Engine:
         room = len(target) - MARGIN
         row = start
         out = 0
-        while row < rows and out <= room and not self._stale:
+        while row < rows and out <= room and not self.stale:
             program = self._program(row)
             if self._steps[program] == opcodes.STOP:
                 return row, out, True
@@ -122,22 +118,26 @@ class Engine:
         # Bit 44 tells arguments that are all absent from those not asked for.
         arguments = key >> 32 & 0xFFF if key >> 44 else None
         program = self._add(self._plan(key & 0x0FFFFFFF, key >> 28 & 7, arguments))
-        if len(self._pool) != len(self._pool_bytes):
-            self._pool = memoryview(bytes(self._pool_bytes))
+        self._take_pool()
         self._enter(0, key, program, 0)
         return program
+
+    def _take_pool(self) -> None:
+        """Planning adds literals."""
+        self._pool = memoryview(bytes(self._pool_bytes) + bytes(memory.SLACK))
+        self.stale = self.stale or len(self._pool) > MAX_POOL_BYTES
 
     def _learn_text(self, kind: int, value: int) -> int:
         text = self._spellers[kind](value)[:MAX_TEXT]
         end = self._texts_end + len(text)
-        if end > len(self._texts):
+        if end + memory.SLACK > len(self._texts):
             self._texts = memoryview(bytearray(self._texts) + bytearray(len(self._texts)))
         bytearray_view = self._texts
         for number in range(len(text)):
             bytearray_view[self._texts_end + number] = text[number]
         entry = self._enter(kind, value, self._texts_end, end)
         self._texts_end = end
-        self._stale = self._stale or end > MAX_TEXT_BYTES
+        self.stale = self.stale or end > MAX_TEXT_BYTES
         return entry
 
     def _enter(self, kind: int, value: int, first: int, second: int) -> int:
@@ -150,7 +150,7 @@ class Engine:
         self._table[entry + 2] = first
         self._table[entry + 3] = second
         self._used += 1
-        self._stale = self._stale or self._used > opcodes.TABLE_WORDS // opcodes.ENTRY // 2
+        self.stale = self.stale or self._used > opcodes.TABLE_WORDS // opcodes.ENTRY // 2
         return entry
 
     def _add(self, steps: Steps) -> int:
@@ -163,7 +163,7 @@ class Engine:
         for number, step in enumerate(steps):
             self._steps[start + number] = step
         self._steps_end = end
-        self._stale = self._stale or end > MAX_STEPS
+        self.stale = self.stale or end > MAX_STEPS
         return start
 
     # Running a program.
@@ -245,10 +245,13 @@ class Engine:
 def _decimal(target: memoryview, out: int, value: int, width: int, negative: bool) -> int:
     """With a sign if it is to be negative, and with blanks on the left up to `width`."""
     count = 1
-    rest = value // 10
-    while rest:
-        rest //= 10
+    power = 10
+    while value >= power:
         count += 1
+        if count == 20:
+            # The next power would not fit into 64 bits.
+            break
+        power *= 10
     while width > count + negative:
         target[out] = 32
         out += 1
@@ -260,13 +263,18 @@ def _decimal(target: memoryview, out: int, value: int, width: int, negative: boo
 
 
 def _fixed(target: memoryview, out: int, value: int, count: int) -> int:
-    """The last `count` decimal digits."""
+    """The last `count` decimal digits, two at a time."""
     at = out + count
-    while at > out:
-        at -= 1
-        rest = value // 10
-        target[at] = 48 + value - rest * 10
+    while at > out + 1:
+        rest = value // 100
+        pair = value - rest * 100
+        tens = pair // 10
+        target[at - 1] = 48 + pair - tens * 10
+        target[at - 2] = 48 + tens
         value = rest
+        at -= 2
+    if at > out:
+        target[out] = 48 + value % 10
     return out + count
 
 

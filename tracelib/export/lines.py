@@ -21,7 +21,7 @@ detail, and, if only a part of the gap was asked for, gap_records: the whole gap
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,25 +71,28 @@ class LineWriter:
         self._catalogue = catalogue
         self._selection = selection
         self._stated = stated
-        self._workshop = Workshop()
         self._target = memoryview(bytearray(_TARGET_BYTES))
-        prefixes = [self._prefix(Flag(flags)) for flags in range(8)]
-        self._engine = Engine(prefixes, self._plan, self._workshop.spellers, self._workshop.pool)
+        self._engine = self._make_engine()
 
-    def lines(self, batch: Columns) -> bytes:
-        """A line for each row."""
+    def lines(self, batch: Columns) -> Iterator[bytes | memoryview]:
+        """A line for each row; each piece is valid until the next step."""
         columns = self._columns(batch)
-        parts: list[bytes] = []
         row = 0
         while row < len(batch):
+            if self._engine.stale:
+                self._engine = self._make_engine()
             row, size, ours = self._engine.write(columns, row, self._target)
-            parts.append(bytes(self._target[:size]))
+            yield self._target[:size]
             if ours:
                 size = self._engine.write_prefix(row, self._target)
                 prefix = bytes(self._target[:size]).decode()
-                parts.append(self._single(prefix, batch, row).encode())
+                yield self._single(prefix, batch, row).encode()
                 row += 1
-        return b"".join(parts)
+
+    def _make_engine(self) -> Engine:
+        self._workshop = Workshop()
+        prefixes = [self._prefix(Flag(flags)) for flags in range(8)]
+        return Engine(prefixes, self._plan, self._workshop.spellers, self._workshop.pool)
 
     def _columns(self, batch: Columns) -> list[memoryview]:
         nothing = np.zeros(len(batch), np.int64)

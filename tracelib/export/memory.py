@@ -5,6 +5,9 @@ memory.pxd has the C twins: pointers instead of views, and memcpy.
 
 from __future__ import annotations
 
+SLACK = 32
+"""So many bytes behind what is copied, and where it is copied to, must be there too."""
+
 
 def characters(view: memoryview) -> memoryview:
     """The view itself; in C a pointer to its first byte."""

@@ -42,8 +42,10 @@ def text_prefix(program: Program, flags: Flag, clock: Clock) -> None:
         program.seconds(_SECONDS_WIDTH)
     mark = " " if flags & Flag.TIMED else "~"
     program.text("<" if flags & Flag.BEFORE_START else mark)
-    program.spelled(CPU, "cpu", lambda cpu: f"{cpu:>4} ")
-    program.spelled(RUNNING, "running", lambda who: f"{vcpu_text(who):<8} ")
+    program.pair(
+        CPU, RUNNING, "where",
+        lambda packed: f"{packed >> 32:>4} {vcpu_text(packed & 0xFFFFFFFF):<8} ",
+    )
 
 
 def json_prefix(program: Program, flags: Flag, clock: Clock) -> None:

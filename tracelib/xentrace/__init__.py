@@ -2,7 +2,10 @@
 
     format    the cpu_change record, and the file that ended in 2007
     walk      where a row of records ends (compiled)
+    buffer    the bytes at hand, and ways to look into them
     decoder   bytes in, windows and damage out; no I/O
     encoder   windows back out
-    reader    a file, a pipe or standard input as a tracelib.chunks.TraceReader
+    reader    a file as a tracelib.chunks.TraceReader
+    spool     pipes and standard input
+    verify    what is wrong in a file (numpy)
 """

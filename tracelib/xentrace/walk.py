@@ -51,7 +51,8 @@ def walk_strictly(words: memoryview, start: int, end: int, last_tsc: int) -> int
             break
         # A wrap record's time is stale memory.
         if timed and event != 0x0001F002:
-            tsc = words[at + 1] + words[at + 2] * 0x100000000
+            high = words[at + 2]
+            tsc = high << 32 | words[at + 1]
             if tsc < last_tsc or (last_tsc and tsc - last_tsc > limit):
                 break
             last_tsc = tsc
@@ -70,7 +71,8 @@ def resume(words: memoryview, start: int, end: int, last_tsc: int) -> int:
     while at + 3 <= end:
         event_class = words[at] & 0x0FFF0000
         if words[at] >> 31 and event_class and event_class & (event_class - 1) == 0:
-            tsc = words[at + 1] + words[at + 2] * 0x100000000
+            high = words[at + 2]
+            tsc = high << 32 | words[at + 1]
             if tsc and tsc >= last_tsc and (last_tsc == 0 or tsc - last_tsc <= limit):
                 stop = walk_strictly(words, at, end, tsc)
                 if stop == end:
@@ -88,6 +90,7 @@ def last_time(words: memoryview, start: int, end: int) -> int:
     while at < end:
         header = words[at]
         if header >> 31 and header & 0x0FFFFFFF != 0x0001F002:
-            tsc = words[at + 1] + words[at + 2] * 0x100000000
+            high = words[at + 2]
+            tsc = high << 32 | words[at + 1]
         at += 1 + ((header >> 28) & 7) + 2 * (header >> 31)
     return tsc

@@ -31,25 +31,37 @@ def open(path: str | os.PathLike[str]) -> TraceReader:
     """
     name = os.fspath(path)
     if name == STANDARD_INPUT:
-        return XentraceReader(spool(os.dup(sys.stdin.fileno()), name), name)
+        return _open_pipe(os.dup(sys.stdin.fileno()), name)
     place = Path(name)
     if place.is_dir():
         return StoreReader(place)
+    if parse_name(place.name) is not None:
+        return SegmentReader(place)
     with translated("open", place):
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    if not place.is_file():
+        return _open_pipe(descriptor, name)
+    if not _has_blocks(descriptor):
+        return XentraceReader(descriptor, name)
+    os.close(descriptor)
+    return SegmentReader(place)
+
+
+def _open_pipe(descriptor: int, name: str) -> TraceReader:
+    """A reader for what comes through a pipe, which it closes."""
     try:
-        if not place.is_file():
-            descriptor = spool(descriptor, name)
-        elif parse_name(place.name) is not None or _has_blocks(descriptor):
-            os.close(descriptor)
-            descriptor = -1
-            return SegmentReader(place)
-        reader = XentraceReader(descriptor, name)
-        descriptor = -1
-        return reader
+        copy = spool(descriptor, name)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        os.close(descriptor)
+    if not _has_blocks(copy):
+        return XentraceReader(copy, name)
+    try:
+        # The copy has no name; the kernel lends it one for as long as it is open.
+        reader = SegmentReader(Path(f"/proc/self/fd/{copy}"))
+    finally:
+        os.close(copy)
+    reader.info.name = name
+    return reader
 
 
 def parts(path: str | os.PathLike[str]) -> list[Callable[[], TraceReader]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tracelib
 from tracelib.segment.findings import Finding
-from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.store.reader import SegmentReader
 from tracelib.store.verify import verify_segment, verify_store
 from tracelib.xentrace.reader import XentraceReader
 from tracelib.xentrace.verify import verify_xentrace
@@ -22,6 +22,5 @@ def check(path: str) -> Iterator[Finding]:
     with closing(tracelib.open(path)) as reader:
         if isinstance(reader, XentraceReader):
             yield from verify_xentrace(reader)
-            return
-        assert isinstance(reader, SegmentReader | StoreReader)
-    yield from verify_segment(Path(path))
+        elif isinstance(reader, SegmentReader):
+            yield from verify_segment(reader)

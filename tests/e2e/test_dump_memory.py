@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
+import sys
 
 import pytest
 
-from tests.support.xtracectl import COMMAND, info
+from tests.support.xtracectl import PATIENCE, info
 from tracelib.records import make_record
 from tracelib.xentrace.format import make_window
 
@@ -32,20 +32,28 @@ def write_trace(path, rounds: int) -> int:
     return rounds * count * 4
 
 
+MEASURED = """
+import sys
+from pathlib import Path
+from xtracectl.cli import main
+code = main(sys.argv[1:])
+(line,) = (l for l in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in l)
+print(line.split()[1], file=sys.stderr)
+sys.exit(code)
+"""
+"""The command, and then its peak of resident memory in KiB. (What wait4 says of a child
+includes the memory that its parent had when it forked.)"""
+
+
 def peak_memory(*words) -> int:
     """Highest resident size of a run that may have 1 GiB of address space, in bytes."""
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *map(str, words)], stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False, timeout=PATIENCE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT)),
     )  # fmt: skip
-    assert process.stderr is not None
-    complaints = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stderr.close()
-    assert process.returncode == 0, complaints
-    return usage.ru_maxrss << 10
+    assert done.returncode == 0, done.stderr
+    return int(done.stderr.split()[-1]) << 10
 
 
 @pytest.fixture(scope="module")

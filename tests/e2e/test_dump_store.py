@@ -198,3 +198,10 @@ def test_following_without_a_service(store):
     rest, _ = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, "--limit ends it"
     assert len(rest.splitlines()) == 20
+
+
+def test_a_segment_from_standard_input(store):
+    data = (store / "00000001-20261130T220000Z.xtr").read_bytes()
+    assert info("-", data=data)["records"] == 60
+    assert len(lines("-", data=data)) == 60
+    assert run("verify", "-", data=data).returncode == 0

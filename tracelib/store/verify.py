@@ -15,11 +15,12 @@ from tracelib.store.names import parse_name
 from tracelib.store.segment import SegmentReader
 
 
-def verify_segment(path: Path) -> Iterator[Finding]:
-    """Everything that is wrong in one segment. Raises StoreError; FormatError if it is no
-    segment, or too new to be verified."""
+def verify_segment(segment: Path | SegmentReader) -> Iterator[Finding]:
+    """Everything that is wrong in one segment; a reader is closed at the end. Raises
+    StoreError; FormatError if it is no segment, or too new to be verified."""
     continuity = Continuity()
-    yield from _verify(SegmentReader(path), continuity)
+    reader = SegmentReader(segment) if isinstance(segment, Path) else segment
+    yield from _verify(reader, continuity)
     yield from continuity.end()
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tracelib.segment.block import MAGIC
 from tracelib.store import fsops
 from tracelib.xentrace.decoder import WindowDecoder
 from tracelib.xentrace.reader import READ_BYTES, named
@@ -39,13 +40,17 @@ def spool(descriptor: int, name: str) -> int:
 
 
 def _checked(descriptor: int, name: str) -> Iterator[bytes]:
-    """The pipe's data, decoded as far as its first window."""
+    """The pipe's data, decoded as far as its first window unless it is one of our segments."""
     decoder: WindowDecoder | None = WindowDecoder()
+    start = True
     while True:
         with fsops.translated("read", Path(name)):
             data = os.read(descriptor, READ_BYTES)
         if not data:
             return
+        if start and data.startswith(MAGIC):
+            decoder = None
+        start = False
         if decoder is not None:
             decoder.feed(data)
             with named(name):

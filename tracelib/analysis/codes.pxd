@@ -14,6 +14,9 @@ cdef enum:
     NO_CPU = -1
     PENDING = 8
 
+    KEYS = 2
+    OTHERS = 0
+
     SEEN = 0
     PAIRED = 1
     CYCLES = 2
@@ -46,14 +49,17 @@ cdef enum:
     KIND_BITS = 2
 
     NOTHING = 0
-    CHANGE = 1
-    CONTINUE = 2
-    EXIT = 3
-    ENTRY = 4
-    GAP = 5
-    REMOVE = 6
-    TALLY = 7
-    HANDLER = 8
+    EXIT = 1
+    ENTRY = 2
+    TALLY = 3
+    HANDLER = 4
+    ORDERED = 5
+    CHANGE = 5
+    CONTINUE = 6
+    GAP = 7
+    REMOVE = 8
+
+    RECENT_BITS = 7
 
 cdef extern from *:
     """

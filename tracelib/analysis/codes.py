@@ -29,6 +29,10 @@ NO_CPU = -1
 PENDING = 8
 """So many handler records of one exit get its cost; more are counted without."""
 
+# Of tables: words of a row before its counters, and the row of all that found no room.
+KEYS = 2
+OTHERS = 0
+
 # Columns of a row of exits.
 SEEN = 0
 PAIRED = 1
@@ -76,14 +80,18 @@ KIND_BITS = 2
 EXIT_SERIES = 1 << 60
 SPELL_SERIES = 2 << 60
 
-# What to do with a record.
+# What to do with a record. From ORDERED on, it waits for its turn among all CPUs.
 NOTHING = 0
-CHANGE = 1
-CONTINUE = 2
-EXIT = 3
-ENTRY = 4
-GAP = 5
-REMOVE = 6
-TALLY = 7
-HANDLER = 8
+EXIT = 1
+ENTRY = 2
+TALLY = 3
+HANDLER = 4
 """A tally that belongs to the open exit of its CPU."""
+ORDERED = 5
+CHANGE = 5
+CONTINUE = 6
+GAP = 7
+REMOVE = 8
+
+RECENT_BITS = 7
+"""So many bits number the headers that a CPU remembers the rows of."""

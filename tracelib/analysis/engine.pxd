@@ -16,8 +16,11 @@ ctypedef const unsigned int *const_words
 
 cdef uint64 _NEVER
 cdef uint32 _NOBODY
-cdef Py_ssize_t _FORM_COLUMNS, _ACTION, _CLASS, _KIND, _WORD, _SHIFT, _MASK, _CLASSES, _MOST_BINS
+cdef Py_ssize_t _FORM_STRIDE, _ACTION, _CLASS, _KIND, _WORD, _SHIFT, _MASK, _CLASSES, _MOST_BINS, _BIN_WORDS
+cdef uint32 _HASH_FACTOR, _WORD_MASK
+cdef int _RECENT_SHIFT
 
+@cython.final
 cdef class Engine:
     cdef readonly Pairs pairs
     cdef readonly States states
@@ -28,8 +31,8 @@ cdef class Engine:
     cdef public list gaps
     cdef object _learn
     cdef list _heap
-    cdef Py_ssize_t _known, _bin
-    cdef uint64 _bin_end
+    cdef Py_ssize_t _known
+    cdef uint64 _waits
 
     @cython.locals(cpu=Cpu, header=uint32, first=uint64)
     cpdef list gaps_ahead(self)
@@ -50,10 +53,14 @@ cdef class Engine:
     cdef _sink(self)
 
     @cython.locals(data=const_words, at=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t,
-                   after=Py_ssize_t, limit=uint64, turn=uint64, child=Py_ssize_t, other=Cpu,
-                   header=uint32, event=uint32, before=uint64, tsc=uint64, row=Py_ssize_t,
-                   place=Py_ssize_t, entry=Py_ssize_t)
+                   after=Py_ssize_t, limit=uint64, header=uint32, event=uint32, before=uint64,
+                   key=uint64, tsc=uint64, row=Py_ssize_t, place=Py_ssize_t, action=uint64,
+                   entry=Py_ssize_t)
     cdef bint _advance(self, Cpu cpu, uint64 until) except? 0
+    @cython.locals(limit=uint64, turn=uint64, child=Py_ssize_t, other=Cpu)
+    cdef uint64 _turn_ends(self, Cpu cpu, uint64 until) except? 0
+    @cython.locals(slot=Py_ssize_t, row=Py_ssize_t)
+    cdef Py_ssize_t _row(self, Cpu cpu, uint32 header) except -1
     cdef _plan(self, Py_ssize_t row, uint32 header)
     @cython.locals(action=uint64, vcpu=Vcpu, slot=Vcpu, owner=uint64, kind=uint64, value=uint64)
     cdef _do(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
@@ -64,8 +71,8 @@ cdef class Engine:
     cdef _gap(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra, uint64 before)
     @cython.locals(cpu=Cpu)
     cdef _open(self, uint64 now)
-    cdef _next_bin(self, uint64 tsc)
-    @cython.locals(width=Py_ssize_t, number=Py_ssize_t, column=Py_ssize_t, amount=uint64)
+    cdef _next_bin(self, Cpu cpu, uint64 key)
+    @cython.locals(number=Py_ssize_t, column=Py_ssize_t, amount=uint64, cpu=Cpu, bin=Py_ssize_t)
     cdef _halve(self)
 
 @cython.locals(value=uint64)

@@ -1,10 +1,11 @@
 # cython: annotation_typing=False
 """The records of all CPUs, in time order, each to whatever part of the analysis it concerns.
 
-Every CPU has some records loaded. The one whose next record is the earliest goes on until
-another one's turn comes; when one has nothing left, `run` returns so that the caller loads
-more. So memory holds one chunk of each CPU, and the order is that of tracelib.merge: by
-the highest TSC so far on a CPU, then by the CPU's number.
+Every CPU has some records loaded. Only the records that say who runs where concern several
+CPUs: those are taken in the order of tracelib.merge, by the highest TSC so far on a CPU,
+then by the CPU's number. From one of them to the next a CPU's records are worked through at
+once. When a CPU has nothing left, `run` returns so that the caller loads more; so memory
+holds one chunk of each CPU.
 
 All that is done for every record is here and in what this calls; compiled with the types
 in engine.pxd.
@@ -35,6 +36,7 @@ _NEVER = 0xFFFFFFFFFFFFFFFF
 _NOBODY = 0xFFFFFFFF
 _MOST_FORMS = 1 << 18
 _FORM_COLUMNS = 7
+_FORM_STRIDE = _FORM_COLUMNS + codes.KEYS
 _ACTION = 1
 _CLASS = 2
 _KIND = 3
@@ -43,6 +45,10 @@ _SHIFT = 5
 _MASK = 6
 _CLASSES = 12
 _MOST_BINS = 2048
+_BIN_WORDS = 2 * _CLASSES
+_HASH_FACTOR = 0x9E3779B1
+_WORD_MASK = 0xFFFFFFFF
+_RECENT_SHIFT = 32 - codes.RECENT_BITS
 
 
 class Engine:
@@ -64,8 +70,8 @@ class Engine:
         self._learn = learn
         self._known = 1
         self._heap: list[Cpu] = []
-        self._bin = 0
-        self._bin_end = 0
+        # The least action that waits for its turn; until the span has started, all do.
+        self._waits = codes.NOTHING
 
     @property
     def last(self) -> int:
@@ -129,7 +135,6 @@ class Engine:
         self.volume.zero(codes.COUNT)
         for at in range(len(self.bins)):
             self.bins[at] = 0
-        self._bin = 0
         for cpu in self.cpus.values():
             cpu.steps_back = 0
             cpu.wraps = 0
@@ -193,63 +198,80 @@ class Engine:
         data = cpu.data
         at = cpu.at
         end = cpu.end
-        limit = until - 1
-        for child in (1, 2):
-            if child < len(self._heap):
-                other = self._heap[child]
-                # Of two at the same time the lower number comes first.
-                turn = other.next_key if cpu.number < other.number else other.next_key - 1
-                limit = min(limit, turn)
+        limit = self._turn_ends(cpu, until)
         while at < end:
             header = data[at]
             body = at + 1 + (header >> 31) * 2
             after = body + (header >> records.EXTRA_SHIFT & records.EXTRA_MASK)
+            event = header & records.EVENT_MASK
             if after > end:
                 break
-            event = header & records.EVENT_MASK
             if event == records.WRAP_BUFFER or event == records.CPU_CHANGE:
                 cpu.wraps += event == records.WRAP_BUFFER
                 at = after
                 continue
             before = cpu.key
+            key = before
+            tsc = cpu.tsc
             if header & records.TSC_FLAG:
                 tsc = _wide(data, at + 1)
-                if tsc > before:
-                    if tsc > limit:
-                        cpu.at = at
-                        cpu.next_key = tsc
-                        return True
-                    cpu.key = tsc
-                    if tsc >= self._bin_end:
-                        self._next_bin(tsc)
-                cpu.steps_back += tsc < cpu.tsc
-                cpu.tsc = tsc
-            row = self.volume.row(cpu.number, header)
-            if row == self._known:
-                self._plan(row, header)
-            place = row * _FORM_COLUMNS
-            self.volume.values[place] += 1
-            entry = 2 * (self._bin * _CLASSES + self.volume.values[place + _CLASS])
+                key = max(tsc, before)
+            row = self._row(cpu, header)
+            place = row * _FORM_STRIDE + codes.KEYS
+            action = self.volume.cells[place + _ACTION]
+            if key >= until or (key > limit and action >= self._waits):
+                cpu.at = at
+                cpu.next_key = key
+                return True
+            if key >= cpu.bin_end and key != before:
+                self._next_bin(cpu, key)
+            cpu.key = key
+            cpu.steps_back += tsc < cpu.tsc
+            cpu.tsc = tsc
+            self.volume.cells[place] += 1
+            entry = cpu.bin + 2 * self.volume.cells[place + _CLASS]
             self.bins[entry] += 1
             self.bins[entry + 1] += 4 * (after - at)
-            if self.volume.values[place + _ACTION] != codes.NOTHING:
+            if action != codes.NOTHING:
                 self._do(cpu, data, body, after - body, place, event, before)
             at = after
         cpu.at = cpu.end
         return False
 
+    def _turn_ends(self, cpu: Cpu, until: int) -> int:
+        """The last moment at which no other CPU's turn is before this one's."""
+        limit = until - 1
+        for child in range(1, min(3, len(self._heap))):
+            other = self._heap[child]
+            # Of two at the same time the lower number comes first.
+            turn = other.next_key if cpu.number < other.number else other.next_key - 1
+            limit = min(limit, turn)
+        return limit
+
+    def _row(self, cpu: Cpu, header: int) -> int:
+        """Where records with this header are counted on this CPU, and what to do with them."""
+        slot = 2 * ((header * _HASH_FACTOR & _WORD_MASK) >> _RECENT_SHIFT)
+        if cpu.recent[slot] == header:
+            return cpu.recent[slot + 1]
+        row = self.volume.row(cpu.number, header)
+        if row == self._known:
+            self._plan(row, header)
+        cpu.recent[slot] = header
+        cpu.recent[slot + 1] = row
+        return row
+
     def _plan(self, row: int, header: int) -> None:
         """The first record of a form on a CPU: find out what to do with it."""
         self._known += 1
         for column, value in enumerate(self._learn(header), start=1):
-            self.volume.values[row * _FORM_COLUMNS + column] = value
+            self.volume.add(row, column, value)
 
     def _do(
         self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int, event: int,
         before: int,
     ) -> None:
         """One record; `before` is the time of the record before it on this CPU."""
-        action = self.volume.values[place + _ACTION]
+        action = self.volume.cells[place + _ACTION]
         if action == codes.CHANGE:
             if cpu.key != 0:
                 self.states.change(cpu, data[body], event >> 8 & 0xF, event >> 4 & 0xF, cpu.key)
@@ -267,7 +289,7 @@ class Engine:
         # Another CPU's clock says that it is there: pair what it did here by itself.
         slot = vcpu if vcpu.cpu == cpu.number else cpu.nobody
         owner = self.states.owner(cpu, vcpu)
-        kind = self.volume.values[place + _KIND]
+        kind = self.volume.cells[place + _KIND]
         if action == codes.ENTRY:
             self.pairs.entry(slot, cpu.key)
         elif action == codes.EXIT:
@@ -281,14 +303,14 @@ class Engine:
 
     def _value(self, data: memoryview, body: int, place: int) -> int:
         """What a tally is by; _NEVER if the record does not say."""
-        mask = self.volume.values[place + _MASK]
+        mask = self.volume.cells[place + _MASK]
         if mask == 0:
             return _NEVER
-        word = body + self.volume.values[place + _WORD]
+        word = body + self.volume.cells[place + _WORD]
         value = data[word]
         if mask >> 32:
             value = _wide(data, word)
-        return value >> self.volume.values[place + _SHIFT] & mask
+        return value >> self.volume.cells[place + _SHIFT] & mask
 
     def _gap(self, cpu: Cpu, data: memoryview, body: int, extra: int, before: int) -> None:
         """A lost record: count, domain | vcpu << 16, first TSC; before September 2008 the
@@ -310,28 +332,35 @@ class Engine:
         for cpu in self.cpus.values():
             self.states.finish_cpu(cpu, now)
             cpu.since = now
+            cpu.bin = 0
+            cpu.bin_end = now + self.bin_cycles
         self.states.open(now)
-        self._bin_end = now + self.bin_cycles
+        self._waits = codes.ORDERED
 
-    def _next_bin(self, tsc: int) -> None:
-        """Go on to the bin that `tsc` is in. When there are too many, two become one."""
+    def _next_bin(self, cpu: Cpu, key: int) -> None:
+        """Go on to the bin that `key` is in. When there are too many, two become one."""
         if self.states.start == 0:
-            self._open(tsc)
+            self._open(key)
             self.states.occupied.zero(0)
-        while tsc >= self._bin_end:
-            if self._bin == _MOST_BINS - 1:
+        while key >= cpu.bin_end:
+            if cpu.bin == (_MOST_BINS - 1) * _BIN_WORDS:
                 self._halve()
-            self._bin += 1
-            self._bin_end += self.bin_cycles
+            else:
+                cpu.bin += _BIN_WORDS
+                cpu.bin_end += self.bin_cycles
 
     def _halve(self) -> None:
-        width = 2 * _CLASSES
+        """Make every bin twice as long."""
         for number in range(_MOST_BINS):
-            for column in range(width):
-                amount = self.bins[number * width + column]
-                self.bins[number * width + column] = 0
-                self.bins[(number >> 1) * width + column] += amount
-        self._bin = _MOST_BINS // 2 - 1
+            for column in range(_BIN_WORDS):
+                amount = self.bins[number * _BIN_WORDS + column]
+                self.bins[number * _BIN_WORDS + column] = 0
+                self.bins[(number >> 1) * _BIN_WORDS + column] += amount
+        for cpu in self.cpus.values():
+            bin = cpu.bin // _BIN_WORDS
+            if bin % 2 == 0:
+                cpu.bin_end += self.bin_cycles
+            cpu.bin = bin // 2 * _BIN_WORDS
         self.bin_cycles *= 2
 
 

@@ -8,6 +8,7 @@ from tracelib.analysis.vcpus cimport Vcpu
 
 ctypedef unsigned long long uint64
 
+@cython.final
 cdef class Pairs:
     cdef readonly Table exits, tallies, buckets
     cdef public uint64 last_gap

@@ -80,7 +80,7 @@ class Pairs:
         row = nobody.exit_row
         if row == codes.NO_EXIT or vcpu.exit_row != codes.NO_EXIT:
             return
-        self.exits.values[row * codes.EXIT_COLUMNS + codes.SEEN] -= 1
+        self.exits.cells[row * self.exits.stride + codes.KEYS + codes.SEEN] -= 1
         kind, reason = self.exits.keys(row)
         kind &= (1 << codes.KIND_BITS) - 1
         row = self.exits.row(owner << codes.KIND_BITS | kind, reason)

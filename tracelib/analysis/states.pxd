@@ -12,6 +12,7 @@ ctypedef unsigned long long uint64
 
 cdef uint32 _NOBODY
 
+@cython.final
 cdef class States:
     cdef readonly Pairs pairs
     cdef readonly bint by_cpu

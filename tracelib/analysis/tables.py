@@ -13,13 +13,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from tracelib.analysis import bits
+from tracelib.analysis import bits, codes
 
 COMPILED = not __file__.endswith((".py", ".pyc"))
 """Whether this module runs as C."""
-
-OTHERS = 0
-"""The row of everything that found no room."""
 
 # C constants when compiled, by their types in tables.pxd.
 _FACTOR = 0x9E3779B97F4A7C15
@@ -37,59 +34,56 @@ class Table:
         self.limit = limit
         self.rows = 1
         """How many rows there are, row 0 included."""
-        self.refused = 0
-        """How often a pair found no room."""
+        self.stride = codes.KEYS + columns
         self._bits = _FIRST_BITS
         self._mask = (1 << _FIRST_BITS) - 1
         self._slots = memoryview(array("I", bytes(4 << _FIRST_BITS)))
         self._room = 1 << (_FIRST_BITS - 1)
-        self._keys = memoryview(array("Q", bytes(16 * self._room)))
-        self.values = memoryview(array("Q", bytes(8 * columns * self._room)))
-        """Row after row."""
+        self.cells = memoryview(array("Q", bytes(8 * self.stride * self._room)))
+        """Row after row: the two keys and the counters, so that they share a cache line."""
 
     def row(self, high: int, low: int) -> int:
         """The row of these keys, new or old; OTHERS if there is no room for a new one."""
         at = self._start(high, low)
         while True:
             row = self._slots[at]
-            if row == 0:
+            if row == codes.OTHERS:
                 return self._add(high, low, at)
-            if self._keys[2 * row] == high and self._keys[2 * row + 1] == low:
+            place = row * self.stride
+            if self.cells[place] == high and self.cells[place + 1] == low:
                 return row
             at = (at + 1) & self._mask
 
     def add(self, row: int, column: int, amount: int) -> None:
         """Add to a counter."""
-        self.values[row * self.columns + column] += amount
+        self.cells[row * self.stride + codes.KEYS + column] += amount
 
     def raise_to(self, row: int, column: int, amount: int) -> None:
         """Make a counter that keeps a maximum at least so high."""
-        at = row * self.columns + column
-        if self.values[at] < amount:
-            self.values[at] = amount
-
-    def keys(self, row: int) -> tuple[int, int]:
-        """What a row is for."""
-        return self._keys[2 * row], self._keys[2 * row + 1]
+        at = row * self.stride + codes.KEYS + column
+        if self.cells[at] < amount:
+            self.cells[at] = amount
 
     def zero(self, column: int) -> None:
         """Set one counter of every row to 0; rows keep their keys and numbers."""
-        at = column
-        end = self.rows * self.columns
-        while at < end:
-            self.values[at] = 0
-            at += self.columns
+        for row in range(self.rows):
+            self.cells[row * self.stride + codes.KEYS + column] = 0
+
+    def keys(self, row: int) -> tuple[int, int]:
+        """What a row is for."""
+        place = row * self.stride
+        return self.cells[place], self.cells[place + 1]
 
     def items(self) -> Iterator[tuple[int, int, list[int]]]:
         """Keys and counters of each row in the order they came, row 0 left out."""
-        keys, values = memoryview(self._keys).tolist(), memoryview(self.values).tolist()
+        cells = memoryview(self.cells)
         for row in range(1, self.rows):
-            start = row * self.columns
-            yield keys[2 * row], keys[2 * row + 1], values[start : start + self.columns]
+            high, low, *counters = cells[row * self.stride : (row + 1) * self.stride].tolist()
+            yield high, low, counters
 
     def others(self) -> list[int]:
         """The counters of row 0."""
-        return memoryview(self.values).tolist()[: self.columns]
+        return memoryview(self.cells)[codes.KEYS : self.stride].tolist()
 
     def _start(self, high: int, low: int) -> int:
         mixed = (high * _FACTOR & _ALL_BITS) ^ low
@@ -99,22 +93,21 @@ class Table:
 
     def _add(self, high: int, low: int, at: int) -> int:
         if self.rows > self.limit:
-            self.refused += 1
-            return OTHERS
+            return codes.OTHERS
         if self.rows == self._room:
             self._grow()
             at = self._free(high, low)
         row = self.rows
         self.rows += 1
         self._slots[at] = row
-        self._keys[2 * row] = high
-        self._keys[2 * row + 1] = low
+        self.cells[row * self.stride] = high
+        self.cells[row * self.stride + 1] = low
         return row
 
     def _free(self, high: int, low: int) -> int:
         """The empty slot where these keys belong."""
         at = self._start(high, low)
-        while self._slots[at] != 0:
+        while self._slots[at] != codes.OTHERS:
             at = (at + 1) & self._mask
         return at
 
@@ -124,18 +117,12 @@ class Table:
         self._mask = (1 << self._bits) - 1
         self._room *= 2
         self._slots = memoryview(array("I", bytes(4 << self._bits)))
-        self._keys = _doubled(self._keys)
-        self.values = _doubled(self.values)
+        longer = memoryview(array("Q", bytes(8 * self.stride * self._room)))
+        longer[: len(self.cells)] = self.cells
+        self.cells = longer
         for row in range(1, self.rows):
-            at = self._free(self._keys[2 * row], self._keys[2 * row + 1])
-            self._slots[at] = row
-
-
-def _doubled(words: memoryview) -> memoryview:
-    """The same numbers, and as many zeros behind them."""
-    longer = memoryview(array("Q", bytes(16 * len(words))))
-    longer[: len(words)] = words
-    return longer
+            place = row * self.stride
+            self._slots[self._free(self.cells[place], self.cells[place + 1])] = row
 
 
 def bucket(value: int) -> int:

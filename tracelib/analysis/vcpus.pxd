@@ -9,6 +9,7 @@ ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 ctypedef const unsigned int *const_words
 
+@cython.final
 cdef class Vcpu:
     cdef readonly uint32 who
     cdef readonly Py_ssize_t index
@@ -27,6 +28,7 @@ cdef class Vcpu:
     @cython.locals(state=int)
     cpdef reset_counts(self)
 
+@cython.final
 cdef class Cpu:
     cdef readonly int number
     cdef public Vcpu current, nobody
@@ -35,4 +37,7 @@ cdef class Cpu:
     cdef public Py_ssize_t time_row
     cdef const_words data
     cdef const uint32[::1] held
+    cdef uint32[::1] recent
+    cdef Py_ssize_t bin
+    cdef uint64 bin_end
     cdef public Py_ssize_t at, end

@@ -90,6 +90,11 @@ class Cpu:
         self.held = _NO_WORDS
         self.data = shared.address(_NO_WORDS)
         """The loaded words, and in C where they are."""
+        self.recent = memoryview(array("I", bytes(8 << codes.RECENT_BITS)))
+        """Headers that occurred, and the rows where they are counted."""
+        self.bin = 0
+        self.bin_end = 0
+        """Where the volume is counted now, and until when."""
         self.at = 0
         self.end = 0
         """Where the next record lies, and the loaded words end."""

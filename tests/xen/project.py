@@ -12,6 +12,8 @@ from tests.xen.image import Image
 
 _TOP = Path(__file__).parents[2]
 _PATIENCE = 300
+_TEST_PACKAGES = ("pytest", "pytest-trio")
+_TESTS = ("tests/aio/test_source_conformance.py", "tests/xen/on_real_xen.py")
 _SIZE = "4G"
 """Of the file system, most of it a hole: store.keep_free's default must leave room."""
 
@@ -32,6 +34,7 @@ def install(image: Image, cache: Path) -> Path:
         root.mkdir()
         _run("tar", "-C", root, "-xf", image.root)
         _programs(root, wheels)
+        _tests(root)
         # The programs are there already: of `make install`, all but them.
         _run("make", "-C", _TOP, "install", "PYTHON=true", f"DESTDIR={root}")
         _run("chroot", root, "systemd-sysusers")
@@ -43,7 +46,8 @@ def _wheels(directory: Path) -> Path:
     python = sys.executable
     _run(python, "-m", "build", "--no-isolation", "--outdir", directory, _TOP)
     (wheel,) = directory.glob("xtraced-*.whl")
-    _run(python, "-m", "pip", "--quiet", "download", "--dest", directory, f"{wheel}[analysis]")
+    wanted = (f"{wheel}[analysis]", *_TEST_PACKAGES)
+    _run(python, "-m", "pip", "--quiet", "download", "--dest", directory, *wanted)
     return directory
 
 
@@ -52,13 +56,26 @@ def _programs(root: Path, wheels: Path) -> None:
     carried = root / "wheels"
     shutil.copytree(wheels, carried)
     _run("chroot", root, "python3", "-m", "venv", "/opt/xtraced")
-    _run(
-        "chroot", root, "/opt/xtraced/bin/pip", "--quiet", "install", "--no-index",
-        "--find-links", "/wheels", "--disable-pip-version-check", "xtraced[analysis]",
+    pip = (
+        "chroot", root, "/opt/xtraced/bin/pip", "--quiet", "--disable-pip-version-check",
+        "install", "--no-index", "--find-links", "/wheels",
     )
+    _run(*pip, "xtraced[analysis]")
+    # Beside the product, not into it.
+    _run(*pip, "--target", "/opt/tests/packages", *_TEST_PACKAGES)
     shutil.rmtree(carried)
     for program in ("xtraced", "xtracectl"):
         (root / "usr/local/bin" / program).symlink_to(f"/opt/xtraced/bin/{program}")
+
+
+def _tests(root: Path) -> None:
+    """The tests that on_real_xen.py takes over, with what they stand on."""
+    tests = root / "opt/tests"
+    for name in ("pyproject.toml", "tests/__init__.py", *_TESTS):
+        target = tests / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(_TOP / name, target)
+    shutil.copytree(_TOP / "tests/support", tests / "tests/support")
 
 
 def _file_system(root: Path, image: Path) -> Path:

@@ -28,7 +28,7 @@ def run(*command: str, codes: tuple[int, ...] = (0,), timeout: float = PATIENCE)
     """Standard output; CheckError if the exit code is another."""
     code, output, errors = attempt(*command, timeout=timeout)
     if code not in codes:
-        said = (errors or output).strip()[-800:]
+        said = (errors + output).strip()[-1500:]
         raise CheckError(f"{' '.join(command)}: exit code {code}: {said}")
     return output
 

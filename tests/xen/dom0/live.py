@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
-import time
 from pathlib import Path
 
-from dom0.commands import CheckError, attempt, require, run, status, wait_for
+from dom0.commands import PATIENCE, CheckError, attempt, require, run, status, wait_for
 from dom0.room import STORE, Room
 from dom0.starting import ALL_EVENTS
 
 SCHED = 0x0002F000
-_FOLLOWED = 500
-"""Lines after which following has shown that it follows."""
+_FOLLOWED = 5.0
+"""Seconds of records after which following has shown that it follows."""
+_RECORD = re.compile(r" *([0-9]+\.[0-9]+)")
 
 
 def boots_a_guest(room: Room) -> str:
@@ -43,28 +44,29 @@ def status_for_people(_: Room) -> str:
 
 def dump_follows(_: Room) -> str:
     """xtracectl dump -f prints records that are newer than itself"""
-    # Its last lines are of records that no block on disk had when it began.
-    before = status()["bytes"]
     following = subprocess.Popen(
         ["xtracectl", "dump", "-f", "--since=-1s", "--event", "vmexit"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
-    # A pipe without a writer that keeps quiet would be waited for without end.
-    stop = threading.Timer(90, following.kill)
+    # Should it print nothing, reading would wait for ever.
+    stop = threading.Timer(PATIENCE, following.kill)
     stop.start()
-    lines: list[str] = []
-    started = time.monotonic()
+    times: list[float] = []
+    said: list[str] = []
     assert following.stdout is not None
     for line in following.stdout:
-        lines.append(line)
-        if len(lines) >= _FOLLOWED and time.monotonic() > started + 20:
-            break
+        if found := _RECORD.match(line):
+            times.append(float(found[1]))
+            # What was there when it began is no older than a second.
+            if times[-1] > times[0] + _FOLLOWED:
+                break
+        else:
+            said.append(line)
     stop.cancel()
     following.terminate()
     following.wait()
-    require(len(lines) >= _FOLLOWED, f"{len(lines)} lines: {''.join(lines[-3:])}")
-    require(status()["bytes"] > before, "nothing was recorded meanwhile")
-    return f"{len(lines)} lines, the last one: {lines[-1].strip()}"
+    require(times and times[-1] > times[0] + _FOLLOWED, f"{len(times)} records; {said[-3:]}")
+    return f"{len(times)} exits in {times[-1] - times[0]:.0f} s"
 
 
 def rotates(room: Room) -> str:

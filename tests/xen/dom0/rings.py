@@ -37,4 +37,14 @@ def settles(room: Room) -> str:
     return f"{final['records']:,} records, lost {final['lost']}"
 
 
-CHECKS = (starts_on_small_rings, loses_records, settles)
+def keeps_the_contract(_: Room) -> str:
+    """the source's conformance tests pass over the real thing"""
+    said = run(
+        "env", "-C", "/opt/tests", "PYTHONPATH=packages", "PYTHONDONTWRITEBYTECODE=1",
+        "/opt/xtraced/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        "tests/xen/on_real_xen.py", timeout=240,
+    )  # fmt: skip
+    return said.strip().splitlines()[-1]
+
+
+CHECKS = (starts_on_small_rings, loses_records, settles, keeps_the_contract)

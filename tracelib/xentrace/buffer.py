@@ -99,12 +99,22 @@ class StreamBuffer:
         words = self._words(start, end)
         return start + 4 * walk_strictly(words, 0, len(words), 0)
 
-    def resume(self, start: int, broken: int, end: int) -> int:
-        """Where records start again behind damage at `broken`, in a window that ends at
-        `end`; `end` if nowhere."""
-        words = self._words(start, end)
-        at = (broken - start) // 4
-        return start + 4 * resume(words, at, len(words), last_time(words, 0, at))
+    def resume(self, last_tsc: int, broken: int, end: int) -> tuple[int, int]:
+        """Start and end of the next believable row of records behind damage at `broken`, in
+        a window that ends at `end`; `end` twice if there is none.
+
+        Its words are aligned to the end: bytes may be missing where the damage is.
+        """
+        first = broken + (end - broken) % 4
+        words = self._words(first, end)
+        at = resume(words, 0, len(words), last_tsc)
+        stop = walk_strictly(words, at, len(words), last_tsc)
+        return first + 4 * at, first + 4 * stop
+
+    def last_tsc(self, start: int, stop: int) -> int:
+        """The last TSC in a row of whole records; 0 if there is none."""
+        words = self._words(start, stop)
+        return last_time(words, 0, len(words))
 
     def _words(self, start: int, end: int) -> memoryview:
         return self.payload(start, end - (end - start) % 4).cast("I")

@@ -199,23 +199,39 @@ class WindowDecoder:
     def _hole(self, start: int, stop: int) -> None:
         """The window's end is sure, something inside is damaged."""
         keep = self._buffer.believed(start, stop)
-        again = self._buffer.resume(start, keep, self._claimed_end)
         self._give(start, keep)
-        self._damage(keep, again, self._why(keep))
-        self._give(again, self._claimed_end)
+        self._islands(self._buffer.last_tsc(start, keep), keep, self._claimed_end)
 
     def _loose_end(self, start: int, stop: int, end: int) -> None:
         """Where the window ends is not known, but the next one starts at `end`."""
         keep = self._buffer.believed(start, end)
-        if keep != end:
-            # Past the first break only a row that runs right up to a window is believed.
-            keep = min(keep, stop)
-        self._give(start, keep)
         if keep == end:
+            self._give(start, keep)
             self._wrong_size()
             return
-        self._damage(keep, end, _NO_HEADER if keep == self._claimed_end else self._why(keep))
+        # Past the first break only a row that runs right up to a window is believed.
+        keep = min(keep, stop)
+        self._give(start, keep)
+        if self._claimed_end >= end:
+            # All of it is this window's, says its header: some bytes of it are missing.
+            self._islands(self._buffer.last_tsc(start, keep), keep, end)
+        else:
+            # Behind the claimed end may lie what was another CPU's window.
+            self._damage(keep, end, _NO_HEADER if keep == self._claimed_end else self._why(keep))
         self._buffer.at = end
+
+    def _islands(self, last_tsc: int, broken: int, end: int) -> None:
+        """Give the believable rows of records between damaged places, up to the window's end."""
+        while broken < end:
+            again, stop = self._buffer.resume(last_tsc, broken, end)
+            if again == end:
+                # The last time may be what is damaged: a wrong bit made it too high.
+                again, stop = self._buffer.resume(0, broken, end)
+            self._damage(broken, again, self._why(broken))
+            self._give(again, stop)
+            if again < stop:
+                last_tsc = self._buffer.last_tsc(again, stop)
+            broken = stop
 
     def _give_up(self, start: int, stop: int) -> bool:
         """No window was found yet. Wait for more, but not with any amount in memory."""

@@ -15,5 +15,8 @@ cpdef walk_strictly(const uint32[::1] words, Py_ssize_t start, Py_ssize_t end, u
 @cython.locals(at=Py_ssize_t, stop=Py_ssize_t, event_class=uint32, tsc=uint64, high=uint64, limit=uint64)
 cpdef resume(const uint32[::1] words, Py_ssize_t start, Py_ssize_t end, uint64 last_tsc)
 
+@cython.locals(at=Py_ssize_t, count=Py_ssize_t, header=uint32)
+cpdef timed_records(const uint32[::1] words, Py_ssize_t start, Py_ssize_t end)
+
 @cython.locals(at=Py_ssize_t, header=uint32, tsc=uint64, high=uint64)
 cpdef last_time(const uint32[::1] words, Py_ssize_t start, Py_ssize_t end)

@@ -61,10 +61,11 @@ def walk_strictly(words: memoryview, start: int, end: int, last_tsc: int) -> int
 
 
 def resume(words: memoryview, start: int, end: int, last_tsc: int) -> int:
-    """Index of the first record behind damage from which the row strictly runs to `end`.
+    """Index of the first record behind damage from which a row is to be believed.
 
-    Only a record with a plausible TSC counts: 64 bits that fit between its neighbours are
-    the proof that a record starts there. Returns `end` if there is none.
+    A row begins with a plausible TSC, since 64 bits that fit to those before are the proof
+    that a record starts there; and it runs strictly to `end`, or has several such records.
+    Returns `end` if there is none.
     """
     at = start
     limit = JUMP_LIMIT
@@ -75,12 +76,23 @@ def resume(words: memoryview, start: int, end: int, last_tsc: int) -> int:
             tsc = high << 32 | words[at + 1]
             if tsc and tsc >= last_tsc and (last_tsc == 0 or tsc - last_tsc <= limit):
                 stop = walk_strictly(words, at, end, tsc)
-                if stop == end:
+                if stop == end or timed_records(words, at, stop) >= 4:
                     return at
                 # Everything on this row fails alike; going on behind it keeps this linear.
                 at = stop
         at += 1
     return end
+
+
+def timed_records(words: memoryview, start: int, end: int) -> int:
+    """How many records of a whole row have a TSC."""
+    at = start
+    count = 0
+    while at < end:
+        header = words[at]
+        count += header >> 31
+        at += 1 + ((header >> 28) & 7) + 2 * (header >> 31)
+    return count
 
 
 def last_time(words: memoryview, start: int, end: int) -> int:

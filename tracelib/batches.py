@@ -65,6 +65,8 @@ class CpuDecoder:
         self._data = bytearray()
         self._held: list[tuple[Chunk, int]] = []
         self._last_tsc = 0
+        self._dated = False
+        """Whether there was a record with a TSC."""
         self._key = 0
         self._running = running
 
@@ -139,7 +141,11 @@ class CpuDecoder:
         key = np.maximum.accumulate(own)
         if self._key:
             key = np.maximum(key, np.uint64(self._key))
-        flags[(key > 0) | (timed != 0)] |= np.uint8(Flag.DATED)
+        if self._dated:
+            flags |= np.uint8(Flag.DATED)
+        else:
+            flags |= np.maximum.accumulate(timed) * np.uint8(Flag.DATED)
+            self._dated = bool(timed.any())
         # Where time never goes back, the last time and the highest so far are the same.
         back = (own < key) & (timed != 0)
         in_order = not back.any() and self._last_tsc == self._key

@@ -80,5 +80,6 @@ $(READY): pyproject.toml setup.py $(TYPED) $(wildcard $(TYPED:.pxd=.py))
 		apt-get update -qq && apt-get install -y -qq python3-venv python3-dev && \
 		$(PYTHON) -m venv $(VENV); } || { \
 		echo "install python3-venv (and python3-dev, to compile) as root, then try again"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@echo "setting up $(VENV): packages, and the inner loops compiled (a minute or two)"
+	@$(BIN)/pip install -qq --disable-pip-version-check -e '.[dev]'
 	@touch $@

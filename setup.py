@@ -5,6 +5,8 @@ pure-Python mode). Where there is no C compiler, the extension is left out and t
 same .py file runs uncompiled, slower, with equal results.
 """
 
+import os
+
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
@@ -13,6 +15,7 @@ COMPILED = {
     "tracelib.ring.fastpath": "tracelib/ring/fastpath.py",
     "tracelib.ring.producer": "tracelib/ring/producer.py",
     "tracelib.analysis.engine": "tracelib/analysis/engine.py",
+    "tracelib.analysis.histograms": "tracelib/analysis/histograms.py",
     "tracelib.analysis.pairs": "tracelib/analysis/pairs.py",
     "tracelib.analysis.states": "tracelib/analysis/states.py",
     "tracelib.analysis.tables": "tracelib/analysis/tables.py",
@@ -41,4 +44,5 @@ for extension in extensions:
     # Set here because cythonize() makes new Extensions and drops the option.
     extension.optional = True
 
-setup(ext_modules=extensions)
+# Compiling is most of the time that an installation takes.
+setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -3,12 +3,12 @@
     engine      every record, in time order, to the part that it concerns
     states      who runs where, and each vCPU's runstates
     pairs       VM exits with their entries, handlers, hypercalls and other tallies
-    tables      counters and histograms with a bound on memory
+    tables histograms       counters, and spreads of durations, in bounded memory
     vcpus codes bits        what these share
     forms       what to do with which record, by the event catalogue
     analyze     a trace from its reader to the engine: chunks, losses, preambles, times
     results     what comes out, as values
     exits runstates pv volume losses        the sections of a summary, out of the engine
 
-The first five are compiled where there is a compiler, with equal results.
+The first five rooms are compiled where there is a compiler, with equal results.
 """

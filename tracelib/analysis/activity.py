@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from tracelib.analysis.analyze import Analysis
@@ -37,14 +38,13 @@ def activity(analysis: Analysis, *, by: By, domain: DomId | None = None) -> Acti
     """The section. Rows belong to the vCPU that ran on the CPU when the record was written:
     for interrupts and power states that is whom they disturbed, often an idle one."""
 
-    def rows(group: str) -> list[TallyRow]:
-        return tallies(analysis, by=by, domain=domain, groups=(group,))
-
-    pv = rows("pv")
+    found = tallies(analysis, by=by, domain=domain, groups=("pv", "mem", "irq", "power"))
+    group_of = {kind.event: kind.group for kind in analysis.forms.kinds}
+    rows: defaultdict[str, list[TallyRow]] = defaultdict(list)
+    for row in found:
+        rows["calls" if row.event in _CALLS else group_of[row.event]].append(row)
     return Activity(
-        by,
-        [row for row in pv if row.event in _CALLS],
-        [row for row in pv if row.event not in _CALLS],
-        rows("mem"), rows("irq"), rows("power"), unplaced(analysis),
+        by, rows["calls"], rows["pv"], rows["mem"], rows["irq"], rows["power"],
+        unplaced(analysis),
         unseen_share(guests(analysis, domain)),
     )

@@ -26,7 +26,8 @@ cdef enum:
     CUT_LOSS = 6
     CUT_END = 7
     CUT_UNSEEN = 8
-    EXIT_COLUMNS = 9
+    EXIT_HISTOGRAM = 9
+    EXIT_COLUMNS = 10
 
     COUNT = 0
     COSTED = 1
@@ -36,7 +37,8 @@ cdef enum:
     NUMBER = 0
     SUM = 1
     MOST = 2
-    SPELL_COLUMNS = 3
+    SPELL_HISTOGRAM = 3
+    SPELL_COLUMNS = 4
 
     RAN = 0
     WOKEN = 1
@@ -47,6 +49,8 @@ cdef enum:
     NESTED = 1
     SVM_EVENT = 2
     KIND_BITS = 2
+
+    LONGEST_BITS = 48
 
     NOTHING = 0
     EXIT = 1
@@ -66,11 +70,7 @@ cdef extern from *:
     #define XTR_CPU_LOST      (1ULL << 32)
     #define XTR_CPU_UNKNOWN   (2ULL << 32)
     #define XTR_CPU_SWITCH    (3ULL << 32)
-    #define XTR_EXIT_SERIES   (1ULL << 60)
-    #define XTR_SPELL_SERIES  (2ULL << 60)
     """
     const unsigned long long CPU_LOST "XTR_CPU_LOST"
     const unsigned long long CPU_UNKNOWN "XTR_CPU_UNKNOWN"
     const unsigned long long CPU_SWITCH "XTR_CPU_SWITCH"
-    const unsigned long long EXIT_SERIES "XTR_EXIT_SERIES"
-    const unsigned long long SPELL_SERIES "XTR_SPELL_SERIES"

@@ -48,7 +48,9 @@ CUT_END = 7
 CUT_UNSEEN = 8
 """Exits without a pair: records were lost meanwhile; the trace ended; the vCPU moved or
 exited again in a way that was not seen."""
-EXIT_COLUMNS = 9
+EXIT_HISTOGRAM = 9
+"""The number of the histogram of their costs."""
+EXIT_COLUMNS = 10
 
 # Columns of a row of tallies.
 COUNT = 0
@@ -61,7 +63,8 @@ TALLY_COLUMNS = 3
 NUMBER = 0
 SUM = 1
 MOST = 2
-SPELL_COLUMNS = 3
+SPELL_HISTOGRAM = 3
+SPELL_COLUMNS = 4
 
 # Kinds of spells.
 RAN = 0
@@ -76,9 +79,8 @@ SVM_EVENT = 2
 """Logged under AMD's own number (0x81003), which Xen does since 4.19."""
 KIND_BITS = 2
 
-# Series of histograms: this in the high bits, the row in the low ones.
-EXIT_SERIES = 1 << 60
-SPELL_SERIES = 2 << 60
+LONGEST_BITS = 48
+"""Durations of so many bits are told apart in histograms."""
 
 # What to do with a record. From ORDERED on, it waits for its turn among all CPUs.
 NOTHING = 0

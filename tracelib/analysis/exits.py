@@ -15,9 +15,9 @@ from tracelib.analysis.results import (
     Owner,
     Spread,
     guests,
-    histograms,
     owner_at,
     owner_of,
+    spread_of,
     unseen_share,
     wanted,
 )
@@ -56,13 +56,9 @@ class ExitRow:
     cut_unseen: int = 0
     """The vCPU moved unseen, or exited again without having entered."""
 
-    def add(self, counters: list[int], buckets: Counter[int]) -> None:
+    def add(self, counters: list[int], cost: Spread) -> None:
         self.seen += counters[codes.SEEN]
-        self.cost.add(
-            Spread(
-                counters[codes.PAIRED], counters[codes.CYCLES], counters[codes.LONGEST], buckets
-            )
-        )
+        self.cost.add(cost)
         self.off_runnable += counters[codes.OFF_RUNNABLE]
         self.off_blocked += counters[codes.OFF_BLOCKED]
         self.cut_loss += counters[codes.CUT_LOSS]
@@ -114,16 +110,18 @@ def _rows(
     analysis: Analysis, found: list[tuple[int, int, list[int]]], verdict: Verdict, by: By,
     domain: DomId | None,
 ) -> Iterator[ExitRow]:
-    series = histograms(analysis)
     rows: dict[tuple[Owner, Cause], ExitRow] = {}
-    for number, (key, reason, counters) in enumerate(found, start=1):
+    for key, reason, counters in found:
         owner = owner_at(analysis, key >> codes.KIND_BITS, by)
         if not counters[codes.SEEN] or not wanted(owner, domain):
             continue
         family = "svm" if key & codes.SVM_EVENT else verdict.family
         cause = Cause(exit_name(family, reason), reason, bool(key & codes.NESTED))
         row = rows.setdefault((owner, cause), ExitRow(owner, cause))
-        row.add(counters, series.get(codes.EXIT_SERIES + number, Counter()))
+        row.add(counters, spread_of(
+            analysis, counters[codes.PAIRED], counters[codes.CYCLES], counters[codes.LONGEST],
+            counters[codes.EXIT_HISTOGRAM],
+        ))
     yield from rows.values()
 
 

@@ -3,20 +3,24 @@
 cimport cython
 
 from tracelib.analysis cimport codes
-from tracelib.analysis.tables cimport Table, note
+from tracelib.analysis.histograms cimport Histograms
+from tracelib.analysis.tables cimport Table
 from tracelib.analysis.vcpus cimport Vcpu
 
 ctypedef unsigned long long uint64
 
 @cython.final
 cdef class Pairs:
-    cdef readonly Table exits, tallies, buckets
+    cdef readonly Table exits, tallies
+    cdef readonly Histograms histograms
     cdef public uint64 last_gap
 
     @cython.locals(row=Py_ssize_t)
     cpdef exit(self, Vcpu vcpu, uint64 owner, int kind, uint64 reason, uint64 now)
     @cython.locals(row=Py_ssize_t, off=uint64, whole=uint64, cycles=uint64, place=Py_ssize_t)
     cpdef entry(self, Vcpu vcpu, uint64 now)
+    @cython.locals(number=uint64)
+    cpdef spread(self, Table table, Py_ssize_t row, Py_ssize_t column, uint64 cycles)
     cpdef cut(self, Vcpu vcpu, int why)
     @cython.locals(row=Py_ssize_t, kind=uint64, reason=uint64)
     cpdef hand_over(self, Vcpu nobody, Vcpu vcpu, uint64 owner)

@@ -9,12 +9,13 @@ Compiled with the types in pairs.pxd.
 from __future__ import annotations
 
 from tracelib.analysis import codes
-from tracelib.analysis.tables import Table, note
+from tracelib.analysis.histograms import Histograms
+from tracelib.analysis.tables import Table
 from tracelib.analysis.vcpus import Vcpu
 
 _MOST_EXITS = 1 << 16
 _MOST_TALLIES = 1 << 18
-_MOST_BUCKETS = 1 << 20
+_MOST_HISTOGRAMS = 1 << 13
 
 
 class Pairs:
@@ -28,8 +29,7 @@ class Pairs:
         """(owner << KIND_BITS | kind, reason)."""
         self.tallies = Table(codes.TALLY_COLUMNS, _MOST_TALLIES)
         """(owner << 32 | kind of event, value)."""
-        self.buckets = Table(1, _MOST_BUCKETS)
-        """Histograms (tables.note)."""
+        self.histograms = Histograms(_MOST_HISTOGRAMS)
         self.last_gap = 0
         """The end of the last gap in any CPU's records."""
 
@@ -63,11 +63,19 @@ class Pairs:
         self.exits.raise_to(row, codes.LONGEST, cycles)
         self.exits.add(row, codes.OFF_RUNNABLE, vcpu.exit_runnable)
         self.exits.add(row, codes.OFF_BLOCKED, vcpu.exit_blocked)
-        note(self.buckets, codes.EXIT_SERIES + row, cycles)
+        self.spread(self.exits, row, codes.EXIT_HISTOGRAM, cycles)
         for place in range(vcpu.pending_count):
             self.tallies.add(vcpu.pending[place], codes.COSTED, 1)
             self.tallies.add(vcpu.pending[place], codes.COST, cycles)
         vcpu.exit_row = codes.NO_EXIT
+
+    def spread(self, table: Table, row: int, column: int, cycles: int) -> None:
+        """Note a duration in the histogram that a row's column has the number of."""
+        number = table.cells[row * table.stride + codes.KEYS + column]
+        if number == 0 and row != codes.OTHERS:
+            number = self.histograms.new()
+            table.add(row, column, number)
+        self.histograms.note(number, cycles)
 
     def cut(self, vcpu: Vcpu, why: int) -> None:
         """The vCPU's exit will find no entry; `why` is one of the CUT columns."""

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from tracelib.analysis import codes
 from tracelib.analysis.analyze import NOBODY, Analysis
+from tracelib.analysis.histograms import bucket_middle
 from tracelib.analysis.vcpus import Vcpu
 from tracelib.events.values import vcpu_name
 from tracelib.units import IDLE_DOMAIN, CpuId, DomId, VcpuId
 
 By = Literal["domain", "vcpu", "cpu"]
 
-PERCENTILE_ERROR = 1 / 128
+PERCENTILE_ERROR = 1 / 64
 """Percentiles are the middle of a histogram bucket: so far, at most, are they from a value
 that occurred, as a share of it."""
-
-_EXACT = 128
-_STEP_BITS = 6
-
-
-def bucket_middle(bucket: int) -> int:
-    """The inverse of tables.bucket, as far as there is one."""
-    if bucket < _EXACT:
-        return bucket
-    shift = (bucket >> _STEP_BITS) - 1
-    low = bucket - (shift << _STEP_BITS) << shift
-    return low + (1 << shift) // 2
-
 
 @dataclass(slots=True)
 class Spread:
@@ -134,10 +122,9 @@ def unseen_share(vcpus: Iterable[Vcpu]) -> float | None:
     return unseen / total if total else None
 
 
-def histograms(analysis: Analysis) -> Mapping[int, Counter[int]]:
-    """The buckets of each series."""
-    series: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for name, bucket, (number,) in analysis.engine.pairs.buckets.items():
-        if number:
-            series[name][bucket] = number
-    return series
+def spread_of(
+    analysis: Analysis, number: int, total: int, most: int, histogram: int
+) -> Spread:
+    """Out of a row's counters."""
+    buckets = analysis.engine.pairs.histograms.buckets(histogram) if histogram else {}
+    return Spread(number, total, most, Counter(buckets))

@@ -12,9 +12,9 @@ from tracelib.analysis.results import (
     Owner,
     Spread,
     guests,
-    histograms,
     owner_of,
     split,
+    spread_of,
     unseen_share,
 )
 from tracelib.analysis.vcpus import Cpu
@@ -104,7 +104,6 @@ def runstates(analysis: Analysis, *, by: By, domain: DomId | None = None) -> Run
 
 
 def _state_rows(analysis: Analysis, by: By, domain: DomId | None) -> list[StateRow]:
-    series = histograms(analysis)
     rows: dict[Owner, StateRow] = {}
     of: dict[int, StateRow] = {}
     for vcpu in guests(analysis, domain):
@@ -115,13 +114,9 @@ def _state_rows(analysis: Analysis, by: By, domain: DomId | None) -> list[StateR
         row.contradictions += vcpu.contradictions
         for state, cycles in enumerate(memoryview(vcpu.times).tolist()):
             row.times[state] += cycles
-    for number, (index, kind, counters) in enumerate(
-        analysis.engine.states.spells.items(), start=1
-    ):
+    for index, kind, counters in analysis.engine.states.spells.items():
         if index in of:
-            buckets = series.get(codes.SPELL_SERIES + number, Counter())
-            count, cycles, most = counters
-            of[index].spells[kind].add(Spread(count, cycles, most, buckets))
+            of[index].spells[kind].add(spread_of(analysis, *counters))
     return sorted(rows.values(), key=lambda row: row.owner.order)
 
 
@@ -152,7 +147,7 @@ def _clock_steps(analysis: Analysis) -> list[ClockStep]:
     return sorted(
         (
             ClockStep(CpuId(ahead), CpuId(behind), cases, most)
-            for ahead, behind, (cases, _, most) in analysis.engine.states.steps.items()
+            for ahead, behind, (cases, _, most, _) in analysis.engine.states.steps.items()
             if cases
         ),
         key=lambda step: (step.ahead, step.behind),

@@ -4,7 +4,7 @@ cimport cython
 
 from tracelib.analysis cimport codes
 from tracelib.analysis.pairs cimport Pairs
-from tracelib.analysis.tables cimport Table, note
+from tracelib.analysis.tables cimport Table
 from tracelib.analysis.vcpus cimport Cpu, Vcpu
 
 ctypedef unsigned int uint32
@@ -39,7 +39,7 @@ cdef class States:
     cpdef place(self, Cpu cpu, uint32 who, int state, uint64 now)
     @cython.locals(vcpu=Vcpu)
     cpdef open(self, uint64 now)
-    @cython.locals(table=Table, column=Py_ssize_t)
+    @cython.locals(column=Py_ssize_t)
     cpdef reset(self)
     @cython.locals(vcpu=Vcpu)
     cpdef finish(self, uint64 now)

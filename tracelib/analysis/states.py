@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tracelib.analysis import codes
 from tracelib.analysis.pairs import Pairs
-from tracelib.analysis.tables import Table, note
+from tracelib.analysis.tables import Table
 from tracelib.analysis.vcpus import Cpu, Vcpu
 
 _MOST_VCPUS = 1 << 16
@@ -149,11 +149,15 @@ class States:
 
     def reset(self) -> None:
         """Forget what was counted, not what is going on."""
-        for table in (self.spells, self.steps, self.pairs.exits, self.pairs.tallies):
-            for column in range(table.columns):
-                table.zero(column)
+        for column in range(codes.SPELL_HISTOGRAM):
+            self.spells.zero(column)
+            self.steps.zero(column)
+        for column in range(codes.EXIT_HISTOGRAM):
+            self.pairs.exits.zero(column)
+        for column in range(codes.TALLY_COLUMNS):
+            self.pairs.tallies.zero(column)
         self.occupied.zero(0)
-        self.pairs.buckets.zero(0)
+        self.pairs.histograms.zero()
 
     def finish(self, now: int) -> None:
         """The span ends."""
@@ -204,7 +208,7 @@ class States:
         self.spells.add(row, codes.NUMBER, 1)
         self.spells.add(row, codes.SUM, cycles)
         self.spells.raise_to(row, codes.MOST, cycles)
-        note(self.pairs.buckets, codes.SPELL_SERIES + row, cycles)
+        self.pairs.spread(self.spells, row, codes.SPELL_HISTOGRAM, cycles)
 
     def _set(self, vcpu: Vcpu, state: int, now: int) -> None:
         """A new state that was not seen to begin."""

@@ -2,13 +2,13 @@
 
 cimport cython
 
-from tracelib.analysis cimport bits, codes
+from tracelib.analysis cimport codes
 
 ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 
 cdef uint64 _FACTOR, _ALL_BITS
-cdef int _FIRST_BITS, _EXACT_BITS, _STEP_BITS
+cdef int _FIRST_BITS
 
 @cython.final
 cdef class Table:
@@ -36,8 +36,3 @@ cdef class Table:
     cdef Py_ssize_t _free(self, uint64 high, uint64 low) noexcept
     @cython.locals(row=Py_ssize_t, place=Py_ssize_t)
     cdef _grow(self)
-
-@cython.locals(shift=int)
-cpdef Py_ssize_t bucket(uint64 value) noexcept
-
-cpdef note(Table table, uint64 series, uint64 value)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from tracelib.analysis import bits, codes
+from tracelib.analysis import codes
 
 COMPILED = not __file__.endswith((".py", ".pyc"))
 """Whether this module runs as C."""
@@ -22,8 +22,6 @@ COMPILED = not __file__.endswith((".py", ".pyc"))
 _FACTOR = 0x9E3779B97F4A7C15
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _FIRST_BITS = 6
-_EXACT_BITS = 7
-_STEP_BITS = 6
 
 
 class Table:
@@ -123,18 +121,3 @@ class Table:
         for row in range(1, self.rows):
             place = row * self.stride
             self._slots[self._free(self.cells[place], self.cells[place + 1])] = row
-
-
-def bucket(value: int) -> int:
-    """The number of the histogram bucket that a value falls into.
-
-    Values below 128 have a bucket each; from there on 64 buckets share each power of two,
-    so that a bucket is never wider than 1/64 of its values.
-    """
-    shift = bits.length(value) - _EXACT_BITS
-    return value if shift <= 0 else (shift << _STEP_BITS) + (value >> shift)
-
-
-def note(table: Table, series: int, value: int) -> None:
-    """Count a value in a series' histogram, which is rows of (series, bucket)."""
-    table.add(table.row(series, bucket(value)), 0, 1)

@@ -31,21 +31,30 @@ def tallies(
     analysis: Analysis, *, by: By, domain: DomId | None, groups: Collection[str]
 ) -> list[TallyRow]:
     """The rows of some groups of events, by owner, then event, the most frequent first."""
-    kinds = analysis.forms.kinds
+    chosen = {
+        number: kind.event
+        for number, kind in enumerate(analysis.forms.kinds) if kind.group in groups
+    }
     rows: dict[tuple[Owner, str, int], TallyRow] = {}
+    owners: dict[int, Owner] = {}
     for key, value, (count, costed, cost) in analysis.engine.pairs.tallies.items():
-        event, group = kinds[key & 0xFFFFFFFF]
-        owner = owner_at(analysis, key >> 32, by)
-        if not count or group not in groups or not wanted(owner, domain):
+        event = chosen.get(key & 0xFFFFFFFF)
+        if event is None or not count:
+            continue
+        owner = owners.get(key >> 32)
+        if owner is None:
+            owner = owners[key >> 32] = owner_at(analysis, key >> 32, by)
+        if not wanted(owner, domain):
             continue
         shown = None if value == NEVER or event not in VALUES else value
         row = rows.setdefault((owner, event, value), TallyRow(owner, event, shown))
         row.count += count
         row.costed += costed
         row.cost += cost
+    orders = {owner: owner.order for owner in owners.values()}
     return sorted(
         rows.values(),
-        key=lambda row: (row.owner.order, row.event, -row.cost, -row.count, row.value or 0),
+        key=lambda row: (orders[row.owner], row.event, -row.cost, -row.count, row.value or 0),
     )
 
 

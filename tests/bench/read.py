@@ -1,0 +1,138 @@
+"""What reading costs: `xtracectl summary` against xenalyze, in the same run, on the same files.
+
+    python -m tests.bench.read [--size 200M] [--cpus 4] [--losses 20] [--trace FILE]...
+
+The first file is made by the simulated hypervisor (seed and size decide all of it): guests
+on so many CPUs, and now and then a ring that nobody empties in time. --trace adds files,
+such as real captures; those are taken to be AMD's, at 2445.4 MHz.
+
+A row a file and program: seconds of CPU time (user and system, of the whole process, start
+included), megabytes a second, how many times xenalyze's speed, and the peak of its memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.machines import take
+from tracelib.store import fsops
+from tracelib.units import Nanoseconds, parse_size
+from tracelib.xentrace.format import CPU_CHANGE_HEADER
+from xtraced.sources.sim.hypervisor import Hypervisor
+from xtraced.sources.sim.options import SimOptions
+from xtraced.sources.sim.workload import GuestWorkload
+
+_RATE = 20_000_000
+_PAGES = 32
+_STEP = 2_000_000
+"""Nanoseconds between two looks at the guests."""
+_ROUND = 10_000_000
+"""Nanoseconds between two rounds of emptying the rings: 50 KB of 128 KiB on each of 4 CPUs."""
+_LATE = 60_000_000
+"""Nanoseconds without, from time to time: the rings overflow."""
+_PATIENCE = 900
+"""Seconds that xenalyze may take: on some files it never ends."""
+_REAL_HZ = 2_445_400_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one program did on one file."""
+
+    seconds: float
+    rss: int
+    code: int | None
+    """None: it was stopped."""
+
+
+def simulate(path: Path, size: int, cpus: int, losses: int) -> int:
+    """Write an xentrace file of about so many bytes; the TSC rate."""
+    options = SimOptions(cpus=cpus, rate=_RATE, deterministic=True, tbuf_pages=_PAGES)
+    hypervisor = Hypervisor(options.online(), cpus)
+    hypervisor.set_size(_PAGES)
+    now = 10**9
+    workload = GuestWorkload(options, hypervisor, Nanoseconds(now))
+    workload.start(Nanoseconds(now))
+    written, late = 0, size // (losses + 1)
+    fd = fsops.create_exclusive(path)
+    while written < size:
+        wait = _ROUND
+        if losses and written >= late:
+            late += size // (losses + 1)
+            wait = _LATE
+        for _ in range(wait // _STEP):
+            now += _STEP
+            workload.advance(Nanoseconds(now))
+        for cpu, ring in hypervisor.memory.rings.items():
+            payload = take(ring)
+            window = struct.pack("<III", CPU_CHANGE_HEADER, cpu, len(payload)) + payload
+            fsops.write_all(fd, window, written, path=path)
+            written += len(window)
+    fsops.close(fd, path=path)
+    return options.tsc_hz
+
+
+def measure(command: Sequence[str]) -> Run:
+    """Run a program to its end, its output thrown away. Its CPU time and memory are those
+    that the kernel counted for it alone."""
+    limited = ["timeout", "--kill-after=1", str(_PATIENCE), *command]
+    with subprocess.Popen(
+        [sys.executable, "-c", _MEASURED, *limited],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        seconds, rss, code = child.stdout.read().split()
+    # What timeout(1) says of a command that it had to stop.
+    return Run(float(seconds), int(rss) << 10, None if code in ("124", "137") else int(code))
+
+
+# A parent of its own for each run: getrusage keeps the maximum of all children.
+_MEASURED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss, code)
+"""
+
+
+def compare(path: Path, hz: int, *, svm: bool) -> None:
+    """Both programs on one file, a row each."""
+    size = path.stat().st_size
+    xtracectl = [sys.executable, "-m", "xtracectl", "summary", str(path), f"--cpu-hz={hz}"]
+    xenalyze = ["xenalyze", f"--cpu-hz={hz}", *(["--svm-mode"] if svm else []), "-s", str(path)]
+    measure(["cat", str(path)])  # so that the page cache is the same for both
+    theirs, ours = measure(xenalyze), measure(xtracectl)
+    print(f"{path.name}, {size / 1e6:.0f} MB")
+    for name, run in (("xenalyze", theirs), ("xtracectl", ours)):
+        end = "stopped" if run.code is None else f"exit {run.code}"
+        print(
+            f"  {name:<10} {run.seconds:8.2f} s {size / 1e6 / run.seconds:8.0f} MB/s "
+            f"{theirs.seconds / run.seconds:7.1f} x {run.rss / 1e6:8.1f} MB RSS  {end}"
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--size", type=parse_size, default=200 << 20)
+    parser.add_argument("--cpus", type=int, default=4)
+    parser.add_argument("--losses", type=int, default=20, help="how often the rings overflow")
+    parser.add_argument("--trace", type=Path, action="append", default=[])
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as place:
+        made = Path(place) / "simulated.trace"
+        hz = simulate(made, options.size, options.cpus, options.losses)
+        compare(made, hz, svm=False)
+    for path in options.trace:
+        compare(path, _REAL_HZ, svm=True)
+
+
+if __name__ == "__main__":
+    main()

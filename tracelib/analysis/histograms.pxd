@@ -20,6 +20,7 @@ cdef class Histograms:
     cpdef Py_ssize_t new(self) except -1
     @cython.locals(at=Py_ssize_t)
     cpdef void note(self, Py_ssize_t number, uint64 value) noexcept
+    @cython.locals(at=Py_ssize_t)
     cpdef zero(self)
 
 @cython.locals(shift=int)

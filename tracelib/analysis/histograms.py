@@ -51,7 +51,8 @@ class Histograms:
 
     def zero(self) -> None:
         """Forget all that was counted."""
-        self._counts[:] = memoryview(array("I", bytes(4 * len(self._counts))))
+        for at in range(len(self._counts)):
+            self._counts[at] = 0
 
     def buckets(self, number: int) -> dict[int, int]:
         """The buckets of one that are not empty."""

@@ -75,9 +75,9 @@ class States:
                 self._settle(vcpu, cpu, old, now)
                 return
             self._contradict(vcpu, cpu, old, now)
+        self._spend(vcpu, now)
         if old == codes.RUNNING:
             self._leave(cpu, vcpu, now)
-        self._spend(vcpu, now)
         vcpu.before = old
         vcpu.state = new
         vcpu.clean = True
@@ -89,11 +89,11 @@ class States:
         if cpu.current is not None and cpu.current.who == who:
             return
         vcpu = self.vcpu(who)
-        if cpu.unknown:
-            self.pairs.hand_over(cpu.nobody, vcpu, self.owner(cpu, vcpu))
         if vcpu.state <= codes.OFFLINE:
             self._contradict(vcpu, cpu, codes.RUNNING, now)
         self._set(vcpu, codes.RUNNING, now)
+        if cpu.unknown:
+            self.pairs.hand_over(cpu.nobody, vcpu, self.owner(cpu, vcpu))
         self._arrive(cpu, vcpu, now)
 
     def gap(self, cpu: Cpu, first: int, last: int, who: int) -> None:

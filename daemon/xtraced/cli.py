@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -120,6 +121,9 @@ def _main(arguments: argparse.Namespace) -> int:
     if arguments.check_config:
         sys.stdout.write(f"{summary(settings, path)}\n")
         return Exit.FINE
+    # Until the service handles them; the default would be to die, although neither means that.
+    for early in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(early, signal.SIG_IGN)
     from xtraced import app
 
     def reload(current: Settings) -> config.Reloaded:

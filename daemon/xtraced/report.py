@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tracelib.cpulist import format_cpu_list
 from tracelib.losses import Cause
+from tracelib.masks import passes
 from tracelib.ring import fastpath
 from tracelib.status import (
     CpuStatus,
@@ -37,6 +38,11 @@ MISSED_IS_TROUBLE = 3
 
 SILENCE = 10_000_000_000
 """No record on any CPU for so long (ns), with a ring set aside, is suspicious."""
+
+QUIET = 60_000_000_000
+"""No record at all for so long (ns) is suspicious by itself, if the scheduler is traced."""
+
+RUNSTATE_CHANGE = 0x00021001
 
 NO_BUFFER = "no buffer"
 
@@ -81,8 +87,8 @@ def report(
     if any(cpu.trouble for cpu in cpus) and now - max(newest, run.started_at) > SILENCE:
         # Xen switches tracing off host-wide when it sees an impossible consumer index.
         reasons.append("nothing has moved since: tracing was probably stopped by Xen")
-    if run.phase == "collecting" and run.in_force.events == 0:
-        reasons.append("the event mask lets nothing through")
+    if run.phase == "collecting":
+        reasons += _nothing_comes(run, source, now - max(newest, run.started_at))
     if wakes.event == 0 and wakes.missed >= MISSED_IS_TROUBLE:
         reasons.append(f"0 events while rings crossed half ({wakes.missed} times): timer only")
     state = run.phase
@@ -145,6 +151,18 @@ def _storage_trouble(
             f"the disk is slower than the rings: they have been waiting for staging buffers "
             f"for {format_duration(stalled)}"
         )
+
+
+def _nothing_comes(run: Run, source: Source, silent_for: int) -> Iterable[str]:
+    """R10: health is progress. Why no records can come, or that none have."""
+    traced = run.in_force.cpus
+    if run.in_force.events == 0:
+        yield "the event mask lets nothing through"
+    elif traced is not None and not any(ring.cpu in traced for ring in source.rings):
+        yield "the CPU mask names no CPU that has a ring"
+    elif silent_for > QUIET and passes(run.in_force.events, RUNSTATE_CHANGE):
+        # Schedulers are never quiet for so long, not even on an idle host.
+        yield f"no record on any CPU for {format_duration(silent_for)}: is tracing still on?"
 
 
 def _with_failed(cpu: CpuStatus, failed: Mapping[int, int]) -> CpuStatus:

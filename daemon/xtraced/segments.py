@@ -130,8 +130,11 @@ class SegmentStore:
                 return
 
     def rotate(self, reason: str, opening: Opening) -> Sealed | None:
-        """Seal the open segment, open the next. None if there was none to seal."""
+        """Seal the open segment, open the next. None if there was none to seal, or if none of
+        its records could be stored: then it goes on, and the next has nothing to wait for."""
         self._opening = opening
+        if reason == "size" and self._segment is not None and not self._segment.encoder.records:
+            return None
         try:
             sealed = self._seal(reason, opening.anchor)
             self._open_segment()

@@ -12,13 +12,14 @@ daemon/DESIGN.md tells it in more words.
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 import trio
 
 from tracelib.chunks import ClockAnchor
-from tracelib.errors import ConfigError, UsageError, XtraceError
+from tracelib.errors import ConfigError, SourceError, UsageError, XtraceError
 from tracelib.status import MaskStatus, Status
 from tracelib.store.recover import RingPosition, ring_positions
 from tracelib.units import CpuId, Nanoseconds, format_size
@@ -72,6 +73,7 @@ class Service:
         self.wanted = Masks(settings.collect.events.mask, settings.collect.cpus)
         self._in_force = self.wanted
         self._stop_scope: trio.CancelScope | None = None
+        self._source_failed = False
         self._last_anchor = clock.monotonic()
         directory = settings.store.directory
         self._retention = Retention(directory, _limits(settings), now=clock.realtime)
@@ -110,7 +112,8 @@ class Service:
                 if self._watchdog is not None:
                     services.start_soon(self._feed_watchdog, self._watchdog)
                 await self._begin()
-                await self.collector.run()
+                with self._source_may_fail("drain"):
+                    await self.collector.run()
                 complete = await self._finish()
                 services.cancel_scope.cancel()
         finally:
@@ -167,7 +170,8 @@ class Service:
         fits into the time that a stop may take (R05, R06)."""
         self._phase = "stopping"
         if not self.settings.collect.leave_enabled:
-            self._source.disable()
+            with self._source_may_fail("disable"):
+                self._source.disable()
             self.collector.incidents.check_tails(self.collector.accounts)
         timeout = self.settings.service.stop_timeout / NANO
         with trio.move_on_after(timeout) as self._stop_scope:
@@ -186,7 +190,18 @@ class Service:
         log.info("stopped", records=self._drained_records(), not_stored=missing,
                  tracing="left on" if self.settings.collect.leave_enabled else "off",
                  masks_left=hex(self._in_force.events))
-        return not missing and not self._stop_scope.cancelled_caught
+        return not (missing or self._stop_scope.cancelled_caught or self._source_failed)
+
+    @contextmanager
+    def _source_may_fail(self, doing: str) -> Iterator[None]:
+        """A hypervisor that refuses or is gone ends the service, but not what it holds: the
+        rings stay mapped, and what was drained is stored like at any stop."""
+        try:
+            yield
+        except SourceError as exc:
+            self._source_failed = True
+            log.error("source_failed", doing=doing, error=str(exc))
+            self.stop("the source failed")
 
     async def _drain_all(self, why: str) -> None:
         """Drain every ring, waiting for staging buffers if need be."""
@@ -383,7 +398,9 @@ class Service:
         return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
 
     def _anchor(self) -> ClockAnchor | None:
-        tsc = self._source.read_tsc()
+        tsc = None
+        with self._source_may_fail("read the clock"):
+            tsc = self._source.read_tsc()
         if tsc is None:
             return None
         return ClockAnchor(tsc, self._clock.realtime(), self._clock.monotonic())

@@ -12,7 +12,7 @@ import trio
 
 from tests.support.fakes import FakeSource
 from tests.support.staged import stored_tscs
-from tracelib.errors import StoreError
+from tracelib.errors import SourceError, StoreError
 from tracelib.losses import Cause
 from tracelib.store import fsops
 from tracelib.store.segment import SegmentReader
@@ -243,3 +243,42 @@ async def test_a_full_ring_at_stop_is_stated_in_the_segment(bench):
     with SegmentReader(path) as segment:
         (loss,) = segment.losses()
     assert (loss.cause, loss.cpu, loss.records) == (Cause.TAIL_UNKNOWN, 0, None)
+
+
+async def test_a_source_that_refuses_to_stop_tracing_costs_no_record(bench):
+    """The rings are still mapped: drained, stored and sealed like at any stop; not a success."""
+    def gone():
+        raise SourceError("the hypervisor is gone")
+
+    bench.source.disable = gone
+    async with bench.running():
+        bench.source.push(0, 300)
+        bench.source.push(1, 20)
+    assert bench.complete is False
+    assert len(bench.tscs()) == 320
+    (path,) = bench.directory.glob("*.xtr")
+    with SegmentReader(path) as segment:
+        assert segment.seal.reason == "stop"
+
+
+async def test_a_source_that_fails_while_collecting_ends_the_service_in_order(bench):
+    def gone():
+        raise SourceError("the hypervisor is gone")
+
+    async with bench.running():
+        bench.source.push(0, 300)
+        bench.source.acknowledge = gone
+        bench.source.notify()
+        while bench.service.status().state != "stopping":
+            await trio.sleep(0.001)
+    assert bench.complete is False
+    assert len(bench.tscs()) == 300
+
+
+async def test_a_cpu_mask_without_any_ring_is_degraded(bench):
+    """R10, R64: nothing can come."""
+    async with bench.running() as service:
+        service.set_masks(None, frozenset({CpuId(40)}))
+        status = service.status()
+    assert status.state == "degraded"
+    assert status.reasons == ["the CPU mask names no CPU that has a ring"]

@@ -113,6 +113,20 @@ def test_every_write_refused_is_counted_and_survived(bench, monkeypatch, number)
     assert bench.store.stored_records == 3
 
 
+def test_a_segment_into_which_nothing_could_be_written_goes_on(bench, monkeypatch):
+    """R11: a full disk is not filled up with empty segments "for their size"."""
+    bench.open()
+    (path,) = bench.paths()
+    with monkeypatch.context() as patch:
+        FailingWrites(patch, errno.ENOSPC)
+        bench.write(10)
+        bench.rotate()
+    assert bench.paths() == [path]
+    bench.write(2)
+    bench.close()
+    assert len(bench.paths()) == 1
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_when_space_returns_it_goes_on_and_says_what_is_missing(bench, monkeypatch, number):
     """R11: a new block goes in as soon as it can; the gap is in the stream."""

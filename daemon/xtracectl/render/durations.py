@@ -54,8 +54,10 @@ def percent(fraction: float | None) -> str:
 
 
 def per_second(number: int, span: int, rate: Rate | None) -> str:
-    """ "1,234"; "-" without a rate."""
+    """ "1,234", at most six characters; "-" without a rate."""
     if rate is None or span == 0:
         return "-"
     value = number * rate.hz / span
+    if value >= 99_999.5:
+        return f"{value / 1000:.0f}k"
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"

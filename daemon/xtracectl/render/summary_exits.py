@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import groupby
 
 from tracelib.analysis.exits import ExitRow, Exits
@@ -24,11 +25,13 @@ def exits_text(section: Exits, report: Report, top: int) -> list[str]:
     family = {"vmx": "Intel's", "svm": "AMD's", None: "unknown, so numbers"}
     lines.append(f"  reasons are {family[section.verdict.family]}: {section.verdict.source}")
     lines.append(f"  percentiles are within {100 * PERCENTILE_ERROR:.1f} %")
+    details: defaultdict[Owner, list[TallyRow]] = defaultdict(list)
+    for handler in section.handlers:
+        details[handler.owner].append(handler)
     for owner, rows in groupby(section.rows, lambda row: row.owner):
         lines += ["", *_owner(owner, list(rows), section, report)]
-        details = [row for row in section.handlers if row.owner == owner]
-        if details:
-            lines += ["", *_details(details, report, top)]
+        if owner in details:
+            lines += ["", *_details(details[owner], report, top)]
     if section.others:
         lines.append(f"  {count(section.others)} exits more, of too many kinds to list")
     return lines
@@ -40,7 +43,7 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     cost = sum(row.cost.sum for row in rows)
     rate = per_second(seen, report.span, report.rate)
     lines = [
-        f"{_title(owner, section)}: {count(seen)} exits ({rate}/s), "
+        f"{_title(owner, section)}: {number_of(seen, 'exit')} ({rate}/s), "
         f"{duration(cost, report.rate)} in the hypervisor, "
         f"{share(cost, running)} % of {duration(running, report.rate)} running",
     ]

@@ -7,7 +7,7 @@ so short that every CPU's batch fits in memory together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,9 +76,10 @@ class CpuDecoder:
         if self._held and (
             len(self._data) + len(chunk.payload) > size
             or self._held[0][0].before_start != chunk.before_start
+            or self._held[0][0].queue_full != chunk.queue_full
         ):
             full = self.flush()
-        place = Chunk(chunk.cpu, memoryview(b""), chunk.file, chunk.offset, chunk.before_start)
+        place = replace(chunk, payload=memoryview(b""))
         self._held.append((place, len(self._data)))
         self._data += chunk.payload
         return full
@@ -121,6 +122,8 @@ class CpuDecoder:
         flags = timed.astype(np.uint8)
         if held[0][0].before_start:
             flags += np.uint8(Flag.BEFORE_START)
+        if held[0][0].queue_full:
+            flags += np.uint8(Flag.QUEUE_FULL)
         tsc, key = self._times(words, start, flags, held)
         at = start + (timed << np.uint32(1)) + 1
         return Columns(

@@ -26,6 +26,8 @@ class Chunk:
     """Where the payload starts in the file."""
     before_start: bool = False
     """These records lay in the ring before the service started."""
+    queue_full: bool = False
+    """What its lost records tell was lost because the service had no free buffer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Flag(enum.IntFlag):
     """`tsc` is known: not an untimed record before the first timed one of its CPU."""
     BEFORE_START = 4
     """It lay in the ring before the service started."""
+    QUEUE_FULL = 8
+    """What it tells, if it is a lost record, was lost because the service had no buffer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,10 @@ def gap_at(batch: Columns, row: int, stated: Sequence[Loss]) -> Gap:
         return Gap(cpu, loss.cause, loss.records, loss.first_tsc, loss.last_tsc, loss.detail)
     last = Tsc(int(batch.tsc[row])) if batch.flags[row] & Flag.DATED else None
     lost = parse_lost(extra)
+    cause = Cause.QUEUE_FULL if batch.flags[row] & Flag.QUEUE_FULL else Cause.RING_FULL
     if lost is None:
-        return Gap(cpu, Cause.RING_FULL, None, None, last, MALFORMED)
-    return Gap(cpu, Cause.RING_FULL, lost.count, lost.first_tsc or None, last)
+        return Gap(cpu, cause, None, None, last, MALFORMED)
+    return Gap(cpu, cause, lost.count, lost.first_tsc or None, last)
 
 
 def stated_rows(losses: Sequence[Loss], clock: Clock) -> Columns:

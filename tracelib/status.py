@@ -128,7 +128,8 @@ class StoreStatus:
     free_bytes: int | None
     """What the file system has left for the service."""
     acting: str | None
-    """The limit that deleted a segment last: "max_bytes", "keep_free", "max_age", "max_segments"."""
+    """The limit that deleted a segment last: "max_bytes", "keep_free", "max_age" or
+    "max_segments"."""
     deleted_segments: int
     deleted_records: int
     deleted_bytes: int

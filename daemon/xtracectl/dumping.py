@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class Dump:
             if self._selection.wants_cpu(chunk.cpu):
                 copy = memoryview(bytes(chunk.payload))
                 held.setdefault(chunk.cpu, []).append(
-                    Chunk(chunk.cpu, copy, chunk.file, chunk.offset, chunk.before_start)
+                    replace(chunk, payload=copy)
                 )
         if self._style is None:
             self._windows((chunk for row in held.values() for chunk in row), self._wanted(losses))

@@ -66,8 +66,8 @@ class RingAccount:
         else:
             self.lost[cause] = self.lost.get(cause, 0) + records
 
-    def add_drain(self, drain: Drain, why: str, now: Nanoseconds) -> None:
-        """Enter what one drain took."""
+    def add_drain(self, drain: Drain, why: str, now: Nanoseconds) -> Cause | None:
+        """Enter what one drain took; the cause of the losses that it tells, if any."""
         waiting = (drain.prod - drain.cons) % (2 * self.ring.data_bytes)
         self.high_water = max(self.high_water, waiting)
         self.brimful = self.ring.data_bytes - waiting < BRIM
@@ -77,8 +77,11 @@ class RingAccount:
         self.last_tsc = Tsc(drain.last_tsc or self.last_tsc)
         self.cons = drain.new_cons
         self.visit(why, now)
-        if drain.lost:
-            self.add_loss(self._cause_of_overflow(drain.lost_first_tsc), drain.lost)
+        if not drain.lost:
+            return None
+        cause = self._cause_of_overflow(drain.lost_first_tsc)
+        self.add_loss(cause, drain.lost)
+        return cause
 
     def visit(self, why: str, now: Nanoseconds) -> None:
         """The ring was looked at, and is empty now."""

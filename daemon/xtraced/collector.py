@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import trio
 
+from tracelib.losses import Cause
 from tracelib.ring import fastpath
 from tracelib.ring.runstates import RunstateTable
 from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes, payload_checksum
@@ -188,7 +189,8 @@ class Collector:
         self, buffer: StagingBuffer, account: RingAccount, drain: fastpath.Drain,
         why: str, flags: Flag, now: Nanoseconds,
     ) -> None:
-        account.add_drain(drain, why, now)
+        if account.add_drain(drain, why, now) is Cause.QUEUE_FULL:
+            flags |= Flag.QUEUE_FULL
         if drain.corrupt_bytes:
             self.incidents.broken_chain(account, drain)
         if not drain.payload_bytes:

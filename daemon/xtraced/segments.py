@@ -18,7 +18,7 @@ from tracelib.chunks import ClockAnchor
 from tracelib.errors import StoreError
 from tracelib.losses import Cause, Loss, merge_losses
 from tracelib.ring.runstates import RunstateSnapshot
-from tracelib.segment.block import BlockHeader
+from tracelib.segment.block import BlockHeader, Flag
 from tracelib.segment.metadata import Metadata
 from tracelib.status import StoreStatus, WriterStatus
 from tracelib.store import fsops
@@ -390,7 +390,8 @@ def _losses_of(cpu: CpuId, headers: Sequence[BlockHeader], now: Nanoseconds) -> 
     records = sum(header.records - header.lost_marks for header in headers)
     size = sum(header.payload_bytes for header in headers)
     losses = [Loss(Cause.WRITE_FAILED, cpu, records, size, first, last, now)]
-    lost = sum(header.lost for header in headers)
-    if lost:
-        losses.append(Loss(Cause.RING_FULL, cpu, lost, None, first, last, now))
+    for cause, flag in ((Cause.QUEUE_FULL, Flag.QUEUE_FULL), (Cause.RING_FULL, Flag(0))):
+        lost = sum(header.lost for header in headers if header.flags & Flag.QUEUE_FULL == flag)
+        if lost:
+            losses.append(Loss(cause, cpu, lost, None, first, last, now))
     return losses

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
+import tracelib
 from tests.support.fakes import FakeSource
 from tests.support.staged import stored_tscs
+from tracelib.counting import count
 from tracelib.errors import SourceError, StoreError
 from tracelib.losses import Cause
 from tracelib.store import fsops
@@ -243,6 +245,26 @@ async def test_a_full_ring_at_stop_is_stated_in_the_segment(bench):
     with SegmentReader(path) as segment:
         (loss,) = segment.losses()
     assert (loss.cause, loss.cpu, loss.records) == (Cause.TAIL_UNKNOWN, 0, None)
+
+
+async def test_why_the_ring_overflowed_is_still_known_when_the_store_is_read(tmp_path):
+    """R37: "Xen was too fast" and "the disk was too slow" are told apart for ever."""
+    bench = Bench(tmp_path)
+    async with bench.running() as service:
+        full = 2000 - bench.source.push(0, 2000)
+        await service.flush()
+        bench.source.push(0, 1)  # brings the count along
+        await service.flush()
+        service.collector.accounts[1].starve(bench.source.read_tsc())
+        slow = 2000 - bench.source.push(1, 2000)
+        await service.flush()
+        bench.source.push(1, 1)
+        await service.flush()
+        assert service.status().lost == {Cause.RING_FULL: full, Cause.QUEUE_FULL: slow}
+    with tracelib.open(tmp_path) as reader:
+        counts = count(reader)
+    assert counts.lost_by_cause == {Cause.RING_FULL: full, Cause.QUEUE_FULL: slow}
+    bench.source.close()
 
 
 async def test_a_source_that_refuses_to_stop_tracing_costs_no_record(bench):

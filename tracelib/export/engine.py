@@ -40,7 +40,7 @@ class Engine:
     def __init__(
         self, prefixes: Sequence[Steps], plan: Plan, spellers: Sequence[Speller], pool: bytearray
     ) -> None:
-        """`prefixes`: the program that a line begins with, by the record's flags (0 to 7).
+        """`prefixes`: the program that a line begins with, by the record's flags (0 to 15).
         `spellers` and `pool` may grow while programs are planned."""
         self._plan = plan
         self._spellers = spellers

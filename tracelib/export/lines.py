@@ -91,7 +91,7 @@ class LineWriter:
 
     def _make_engine(self) -> Engine:
         self._workshop = Workshop()
-        prefixes = [self._prefix(Flag(flags)) for flags in range(8)]
+        prefixes = [self._prefix(Flag(flags)) for flags in range(2 * Flag.QUEUE_FULL)]
         return Engine(prefixes, self._plan, self._workshop.spellers, self._workshop.pool)
 
     def _columns(self, batch: Columns) -> list[memoryview]:

@@ -50,6 +50,8 @@ class Flag(enum.IntFlag):
     """These records were in the ring when the service started."""
     AFTER_STOP = 4
     """Drained after tracing was switched off: the last of this CPU in this run."""
+    QUEUE_FULL = 8
+    """What its lost records tell was lost because every staging buffer waited for the disk."""
 
 
 class BlockHeader(NamedTuple):

@@ -236,6 +236,7 @@ def make_chunk(file: str, block: Found) -> Chunk:
     return Chunk(
         CpuId(header.cpu), block.payload, file, block.offset + HEADER_BYTES,
         before_start=bool(header.flags & Flag.BEFORE_START),
+        queue_full=bool(header.flags & Flag.QUEUE_FULL),
     )
 
 

@@ -261,7 +261,7 @@ events = st.one_of(
 rows = st.lists(st.tuples(events, st.none() | st.integers(1, 5000)), max_size=30)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(rows, min_size=1, max_size=3), st.integers(1, 30), st.data())
 def test_sums_whatever_happens(cpus, chunk_records, data):
     """Contradictions, gaps and clocks at will: times add up to the span (support.analysis),

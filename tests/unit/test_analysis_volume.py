@@ -9,6 +9,7 @@ from tracelib.analysis.activity import activity
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.losslist import losses
 from tracelib.analysis.results import Owner
+from tracelib.analysis.tallies import KEPT
 from tracelib.analysis.volume import volume
 from tracelib.records import make_record
 from tracelib.units import CpuId, DomId, VcpuId
@@ -83,14 +84,18 @@ def test_activity():
     assert section.others == 0
 
 
-def test_too_many_values_are_added_up(monkeypatch):
-    """R51: what finds no room is counted."""
-    monkeypatch.setattr("tracelib.analysis.pairs._MOST_TALLIES", 10)
-    records = [make_record(0x10F001, number, tsc=1000 + number) for number in range(50)]
-    analysis = analyze({0: records})
-    if len(list(analysis.engine.pairs.tallies.items())) > 10:
-        pytest.skip("the limit is a constant where the module is compiled")
-    assert activity(analysis, by="vcpu").others == 40
+def test_many_values():
+    """R51: the most frequent values are told apart; the others are one row, and their
+    number is said."""
+    count = KEPT + 20
+    records = [change(1000, 1, 0, RUNNABLE, RUNNING)]
+    for number in range(count):
+        records += [make_record(0x10F001, number, tsc=2000 + number)] * (2 if number >= 20 else 1)
+    for by in ("vcpu", "domain"):
+        rows = activity(analyze({0: records}), by=by).memory
+        assert [row.value for row in rows] == [*range(20, count), None]
+        assert (rows[-1].values, rows[-1].count) == (20, 20)
+        assert sum(row.count for row in rows) == len(records) - 1
 
 
 @pytest.mark.parametrize(

@@ -272,9 +272,11 @@ class Engine:
     ) -> None:
         """One record; `before` is the time of the record before it on this CPU."""
         action = self.volume.cells[place + _ACTION]
+        if cpu.key == 0 and (action == codes.CHANGE or action <= codes.ENTRY):
+            # Nobody knows when it was. Xen stamps these; who else made the file did not.
+            return
         if action == codes.CHANGE:
-            if cpu.key != 0:
-                self.states.change(cpu, data[body], event >> 8 & 0xF, event >> 4 & 0xF, cpu.key)
+            self.states.change(cpu, data[body], event >> 8 & 0xF, event >> 4 & 0xF, cpu.key)
             return
         if action == codes.CONTINUE:
             self.states.runs_on(cpu, data[body], cpu.key)

@@ -26,5 +26,5 @@ cdef class Histograms:
 @cython.locals(shift=int)
 cpdef Py_ssize_t bucket(uint64 value) noexcept
 
-@cython.locals(shift=int, low=uint64)
+@cython.locals(shift=int, low=uint64, half=uint64)
 cpdef uint64 bucket_middle(uint64 bucket) noexcept

@@ -73,5 +73,6 @@ def bucket_middle(bucket: int) -> int:
     if bucket < 1 << _EXACT_BITS:
         return bucket
     shift = (bucket >> _STEP_BITS) - 1
-    low = bucket - (shift << _STEP_BITS) << shift
-    return low + (1 << shift) // 2
+    low = bucket - (shift << _STEP_BITS)
+    half = 1
+    return (low << shift) + (half << shift) // 2

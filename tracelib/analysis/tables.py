@@ -74,9 +74,9 @@ class Table:
 
     def items(self) -> Iterator[tuple[int, int, list[int]]]:
         """Keys and counters of each row in the order they came, row 0 left out."""
-        cells = memoryview(self.cells)
-        for row in range(1, self.rows):
-            high, low, *counters = cells[row * self.stride : (row + 1) * self.stride].tolist()
+        cells = memoryview(self.cells)[self.stride : self.rows * self.stride].tolist()
+        columns = (cells[column :: self.stride] for column in range(self.stride))
+        for high, low, *counters in zip(*columns, strict=True):
             yield high, low, counters
 
     def others(self) -> list[int]:

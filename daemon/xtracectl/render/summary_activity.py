@@ -38,18 +38,26 @@ def _table(
     title: str, rows: Sequence[TallyRow], section: Activity, report: Report, top: int
 ) -> list[str]:
     lines = [f"{section.by:<10}{title:<44}{'count':>13}{'/s':>13}"]
-    for (owner, event), group in groupby(rows, lambda row: (row.owner, row.event)):
+    for (owner, _), group in groupby(rows, lambda row: (row.owner, row.event)):
         listed = list(group)
         for row in listed[:top]:
-            lines.append(_line(owner.name, _label(row), row.count, report))
-        if rest := sum(row.count for row in listed[top:]):
-            more = f"{event}: {number_of(len(listed) - top, 'value')} more"
-            lines.append(_line(owner.name, more, rest, report))
+            lines.append(_line(owner.name, tally_label(row), row.count, report))
+        if rest := listed[top:]:
+            number = sum(row.count for row in rest)
+            lines.append(_line(owner.name, more_values(rest), number, report))
     return lines
 
 
-def _label(row: TallyRow) -> str:
+def tally_label(row: TallyRow) -> str:
+    """What a row counts."""
+    if row.values > 1:
+        return f"{row.event}: {number_of(row.values, 'value')} more"
     return f"{row.event} {value_text(row.event, row.value)}".rstrip()
+
+
+def more_values(rest: Sequence[TallyRow]) -> str:
+    """A name for rows of one event that are not shown."""
+    return f"{rest[0].event}: {number_of(sum(row.values for row in rest), 'value')} more"
 
 
 def _line(name: str, label: str, number: int, report: Report) -> str:

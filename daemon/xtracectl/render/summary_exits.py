@@ -6,10 +6,10 @@ from collections import defaultdict
 from itertools import groupby
 
 from tracelib.analysis.exits import ExitRow, Exits
-from tracelib.analysis.labels import value_text
 from tracelib.analysis.results import PERCENTILE_ERROR, Owner
 from tracelib.analysis.tallies import TallyRow
 from xtracectl.render.durations import duration, per_second, percent, share
+from xtracectl.render.summary_activity import more_values, tally_label
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
@@ -99,15 +99,13 @@ def _details(rows: list[TallyRow], report: Report, top: int) -> list[str]:
     for _, group in groupby(rows, lambda row: row.event):
         listed = list(group)
         for row in listed[:top]:
-            label = f"{row.event} {value_text(row.event, row.value)}".rstrip()
+            label = tally_label(row)
             mean = row.cost // row.costed if row.costed else 0
             cells = (row.cost, mean) if row.costed else ()
             lines.append(
                 f"  {label:<44.44}{count(row.count):>10}"
                 + "".join(f"{duration(cell, report.rate):>8}" for cell in cells)
             )
-        if listed[top:]:
-            rest = sum(row.count for row in listed[top:])
-            more = f"{listed[0].event}: {number_of(len(listed) - top, 'value')} more"
-            lines.append(f"  {more:<44}{count(rest):>10}")
+        if rest := listed[top:]:
+            lines.append(f"  {more_values(rest):<44}{count(sum(row.count for row in rest)):>10}")
     return lines

@@ -211,6 +211,7 @@ def _tally(row: TallyRow) -> Object:
         "event": row.event,
         "value": None if row.value is None else str(row.value),
         "label": value_text(row.event, row.value),
+        "values": row.values,
         "count": row.count,
         "costed": row.costed,
         "cycles": str(row.cost),

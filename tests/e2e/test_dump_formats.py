@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 
 import pytest
 
@@ -66,9 +67,9 @@ def test_json(made):
     path = made(window(3, timed(first), timed(first + 1, 0x10F002, 9)))
     assert lines(path) == [
         {"type": "record", "tsc": str(first), "cpu": 3, "running": None,
-         "event": "wake", "id": "28004", "dom": 0, "vcpu": 1},
+         "event": "wake", "id": "28004", "fields": {"dom": 0, "vcpu": 1}},
         {"type": "record", "tsc": str(first + 1), "cpu": 3, "running": None,
-         "event": "page_grant_unmap", "id": "10f002", "dom": 9},
+         "event": "page_grant_unmap", "id": "10f002", "fields": {"dom": 9}},
     ]  # fmt: skip
     # What a reader with doubles for all numbers makes of it.
     doubles = [
@@ -168,6 +169,13 @@ def test_filtered_windows_hold_what_the_lines_show(filters, tmp_path):
     assert len(wanted) > 100
     assert [(one["tsc"], one["cpu"], one.get("id")) for one in lines(small)] == wanted
     assert info(small)["problems"] == []
+
+
+@pytest.mark.parametrize("name", captures.NAMES)
+def test_cpus_counted_by_a_reader_of_json(name, tmp_path):
+    """Events with a field `cpu`, as csched2_tickle has, are still their own CPU's."""
+    got = Counter(str(one["cpu"]) for one in lines(captures.write(name, tmp_path)))
+    assert got == expected()[name]["per_cpu"]
 
 
 def test_cpus_keep_their_numbers(made):

@@ -11,16 +11,17 @@ import pytest
 from tests.support.captures import capture
 from tests.support.xentrace import chunks_from, decode
 from tracelib.batches import CpuDecoder
-from tracelib.clock import Clock
+from tracelib.chunks import ClockAnchor
+from tracelib.clock import Clock, Rate
 from tracelib.columns import Columns, concatenate
 from tracelib.events.catalogue import CATALOGUE
 from tracelib.events.layout import EventType
 from tracelib.export.fields import json_fields, json_members, text_fields
 from tracelib.export.groups import Catalogue, groups, named_domains, split
-from tracelib.export.lines import LineWriter, Style
+from tracelib.export.lines import CSV, JSON, LineWriter, Style
 from tracelib.records import make_record
 from tracelib.selection import Selection
-from tracelib.units import CpuId, Tsc
+from tracelib.units import CpuId, Nanoseconds, Tsc
 
 
 def batch_of(*records: bytes) -> Columns:
@@ -30,6 +31,7 @@ def batch_of(*records: bytes) -> Columns:
 
 
 PROBE = "~"
+CLOCK = Clock(Tsc(0), Rate(10**9, "x"), [ClockAnchor(Tsc(0), Nanoseconds(1), Nanoseconds(0))])
 
 
 def written(batch: Columns, fields, catalogue: Catalogue) -> list[str]:
@@ -74,11 +76,48 @@ def test_like_the_catalogue(form):
     assert used is not None
     texts = written(batch, text_fields, catalogue)
     assert texts == [used.text(e) for e in extras]
-    objects = [json.loads(f'{{"_":0{line}}}') for line in written(batch, json_fields, catalogue)]
+    objects = [members_of(line)["fields"] for line in written(batch, json_fields, catalogue)]
     for extra, got in zip(extras, objects, strict=True):
         for name, value in used.decode(extra).items():
             said = int(got[name], 0) if isinstance(got[name], str) else got[name]
             assert said in (value, value % (1 << 64)), name
+
+
+def members_of(line: str) -> dict:
+    """A line's members behind its first one. No object may name two of its members the same:
+    of those most readers silently keep the last."""
+
+    def no_name_twice(pairs):
+        assert len({name for name, _ in pairs}) == len(pairs), line
+        return dict(pairs)
+
+    members = json.loads(f'{{"_":0{line}}}', object_pairs_hook=no_name_twice)
+    del members["_"]
+    return members
+
+
+@pytest.mark.parametrize(
+    "form", FORMS, ids=lambda form: f"{form.event:x}-{form.name}-{form.words}-{form.family}"
+)
+@pytest.mark.parametrize("arguments", [0, 0x555, 0xAAA])
+def test_no_name_twice(form, arguments):
+    """Neither in a line of JSON, whose record has members of its own, nor in the fields of
+    text and CSV; for hypercalls with as many arguments as their words hold."""
+    extra = (arguments << 20, *range(6))[: form.words]
+    batch = batch_of(make_record(form.event, *extra, tsc=1000))
+    catalogue = catalogue_for(form)
+    writer = LineWriter(JSON, CLOCK, catalogue, Selection())
+    (line,) = b"".join(writer.lines(batch)).decode().splitlines()
+    members = members_of("," + line[1:-1])
+    assert (members["cpu"], members["tsc"], members["event"]) == (0, "1000", form.name)
+    (text,) = written(batch, text_fields, catalogue)
+    names = [pair.partition("=")[0] for pair in text.split()]
+    assert len(set(names)) == len(names), text
+
+
+def test_columns_of_csv_have_names_of_their_own():
+    names = CSV.head.strip().split(",")
+    assert len(set(names)) == len(names)
 
 
 def test_domains_are_those_of_the_catalogue():
@@ -97,9 +136,9 @@ def test_domains_are_those_of_the_catalogue():
         (make_record(0x0FFFFFFF, *range(7), tsc=1), "0x0 0x1 0x2 0x3 0x4 0x5 0x6",
          {"words": [0, 1, 2, 3, 4, 5, 6]}),
         (make_record(0x01000123, 255, tsc=1), "0xff", {"words": [255]}),
-        (make_record(0x01000123, tsc=1), "", {}),
+        (make_record(0x01000123, tsc=1), "", {"words": []}),
         (make_record(0x0800F123, 7, tsc=1), "number=0x123 word0=0x7",
-         {"number": 0x123, "word0": 7}),
+         {"fields": {"number": 0x123, "word0": 7}}),
     ],
 )  # fmt: skip
 def test_unknown_events_are_raw(record, text, members):
@@ -107,7 +146,7 @@ def test_unknown_events_are_raw(record, text, members):
     batch = batch_of(record)
     assert written(batch, text_fields, Catalogue()) == [text]
     (line,) = written(batch, json_fields, Catalogue())
-    assert json.loads(f'{{"_":0{line}}}') == {"_": 0, **members}
+    assert members_of(line) == members
 
 
 @pytest.mark.parametrize("words", [1, 7])

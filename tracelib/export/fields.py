@@ -98,27 +98,35 @@ def _value_text(program: Program, field: Field) -> None:
 
 
 def json_fields(program: Program, form: Form) -> None:
-    """',"name":value,"name":value', a comma before each.
+    """',"fields":{"name":value,"name":value}', or ',"words":[number,number]' if the form is
+    unknown. An object of its own: fields have names such as "cpu", like members of a record.
 
     Numbers of up to 32 bits are numbers, longer ones strings (see `lines`). A value that
     has a name, such as a runstate, is followed by it as "<field>_name".
     """
     if form.type is None:
+        program.text(',"words":[')
         for number in range(form.extra):
-            program.text("," if number else ',"words":[')
+            if number:
+                program.text(",")
             program.decimal(Value(number, bits=32))
-        program.text("]" if form.extra else "")
+        program.text("]")
         return
+    comma = ""
+    program.text(',"fields":{')
     for field in form.type.fields:
-        program.text(f',"{field.name}":')
+        program.text(f'{comma}"{field.name}":')
+        comma = ","
         _value_json(program, field)
         if field.kind not in _NUMBERS:
             program.text(f',"{field.name}_name":"')
             _value_text(program, field)
             program.text('"')
     for name, value in _arguments(form):
-        program.text(f',"{name}":')
+        program.text(f'{comma}"{name}":')
+        comma = ","
         _number_json(program, value, kind="x")
+    program.text("}")
 
 
 def _value_json(program: Program, field: Field) -> None:
@@ -147,7 +155,7 @@ def json_members(type_: EventType, extra: tuple[int, ...]) -> str:
         members[field.name] = number if field.width <= 32 else hex(number)
         if field.kind not in _NUMBERS:
             members[f"{field.name}_name"] = field.text(number)
-    return "," + json.dumps(members, separators=(",", ":"))[1:-1]
+    return f',"fields":{json.dumps(members, separators=(",", ":"))}'
 
 
 def _arguments(form: Form) -> Iterator[tuple[str, Value]]:

@@ -12,7 +12,8 @@ JSON Lines, one object a line:
     cpu         number
     running     "d7v0", the vCPU that ran on that CPU; null if unknown
     event, id   name (null if unknown) and 28-bit id in hexadecimal, at least five digits
-    ...         the event's fields, 64-bit ones as strings; "words" if the event is unknown
+    fields      object: the event's fields, 64-bit ones as strings
+    words       instead of it if the event is unknown: array of its 32-bit words
 
 A loss has, after tsc, ns, realtime and cpu: cause, records (null if unknown), first_tsc,
 detail, and, if only a part of the gap was asked for, gap_records: the whole gap's count.

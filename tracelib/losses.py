@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tracelib.units import CpuId, Nanoseconds, Tsc
@@ -28,6 +28,20 @@ class Cause(enum.StrEnum):
     """Lay in the ring when a service started that was told not to keep them."""
     RETENTION = "retention"
     """Deleted with their segment to stay within the store's limits."""
+
+
+DRAINED_FIRST = frozenset({Cause.WRITE_FAILED})
+"""Causes whose records were drained by the run that lost them, and counted as such. All
+other causes keep records from ever being drained."""
+
+
+def produced(drained: int, lost: Mapping[str, int]) -> int:
+    """How many records there were to collect in a run that drained so many and lost these,
+    by cause: what a share of losses is a share of.
+
+    Xen's lost records count as drained; there is one for many that they tell of.
+    """
+    return drained + sum(count for cause, count in lost.items() if cause not in DRAINED_FIRST)
 
 
 @dataclass(frozen=True, slots=True)

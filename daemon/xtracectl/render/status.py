@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tracelib.events.classes import describe
+from tracelib.losses import produced
 from tracelib.units import format_duration, format_size
 from xtracectl.render.table import count, indented, labelled, moment, number_of, table
 
@@ -43,8 +44,9 @@ def lost_sum(status: Map) -> str:
     known, unknown = sum(status["lost"].values()), bool(status["lost_unknown"])
     if not known:
         return "nobody can know how many lost" if unknown else "none lost"
-    share = 100 * known / max(status["records"] + known, 1)
-    text = f"{count(known)} lost ({share:.2g} %)"
+    share = 100 * known / max(produced(status["records"], status["lost"]), 1)
+    # Two digits, but never as 1e+02.
+    text = f"{count(known)} lost ({share:{'.2g' if share < 99.5 else '.0f'}} %)"
     return text + ", and more that nobody can count" if unknown else text
 
 

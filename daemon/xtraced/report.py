@@ -61,6 +61,8 @@ class Run:
     tsc_source: str | None
     wanted: Masks
     in_force: Masks
+    mask_is_ours: bool
+    """Whether the masks are still those that the service set."""
 
 
 def report(
@@ -156,6 +158,8 @@ def _storage_trouble(
 def _nothing_comes(run: Run, source: Source, silent_for: int) -> Iterable[str]:
     """R10: health is progress. Why no records can come, or that none have."""
     traced = run.in_force.cpus
+    if not run.mask_is_ours:
+        yield f"another program changed the masks: {run.in_force.events:#010x} is in force"
     if run.in_force.events == 0:
         yield "the event mask lets nothing through"
     elif traced is not None and not any(ring.cpu in traced for ring in source.rings):

@@ -72,6 +72,8 @@ class Service:
         self._phase = "starting"
         self.wanted = Masks(settings.collect.events.mask, settings.collect.cpus)
         self._in_force = self.wanted
+        self._confirmed = self.wanted
+        """What the hypervisor said right after our masks were set."""
         self._stop_scope: trio.CancelScope | None = None
         self._source_failed = False
         self._last_anchor = clock.monotonic()
@@ -240,6 +242,8 @@ class Service:
                 self.rotate_nowait("age")
             if trio.current_time() - last_status >= STATUS_EVERY:
                 last_status = trio.current_time()
+                with self._source_may_fail("ask for the masks"):
+                    self._look_at_masks()
                 self._notifier.status(self.status_line())
                 self.pool.trim()
 
@@ -308,7 +312,8 @@ class Service:
             self.wanted.events if events is None else events,
             self.wanted.cpus if isinstance(cpus, str) else cpus,
         )
-        if wanted != self.wanted:
+        self._look_at_masks()
+        if wanted != self.wanted or self._in_force != self._confirmed:
             self.collector.drain("command")
             self.collector.hand_off()
             self._set_masks(wanted)
@@ -319,9 +324,18 @@ class Service:
     def _set_masks(self, wanted: Masks) -> None:
         self._source.set_masks(wanted)
         self.wanted = wanted
-        self._in_force = self._source.masks_in_force()
+        self._in_force = self._confirmed = self._source.masks_in_force()
+
+    def _look_at_masks(self) -> None:
+        """R29: another program may change them at any time, without owning the rings."""
+        before, self._in_force = self._in_force, self._source.masks_in_force()
+        if self._in_force not in (before, self._confirmed):
+            log.warning("mask_changed_by_another", events=hex(self._in_force.events))
 
     def mask_status(self) -> MaskStatus:
+        """The masks asked for and in force, as the hypervisor has them now."""
+        with self._source_may_fail("ask for the masks"):
+            self._look_at_masks()
         return mask_status(self._run())
 
     def reload(self) -> Reloaded:
@@ -389,6 +403,7 @@ class Service:
             tsc_source="option" if override else hypervisor.tsc_source,
             wanted=self.wanted,
             in_force=self._in_force,
+            mask_is_ours=self._in_force == self._confirmed,
         )
 
     def _opening(self) -> Opening:

@@ -23,6 +23,7 @@ from xtraced.clock import SystemClock
 from xtraced.config import Override, load
 from xtraced.notify import Notifier
 from xtraced.service import Service
+from xtraced.sources import Masks
 
 
 class Said(Notifier):
@@ -304,3 +305,18 @@ async def test_a_cpu_mask_without_any_ring_is_degraded(bench):
         status = service.status()
     assert status.state == "degraded"
     assert status.reasons == ["the CPU mask names no CPU that has a ring"]
+
+
+async def test_masks_changed_by_another_are_noticed_and_repaired(bench):
+    """R29: xentrace sets the mask before it finds that it cannot have the rings."""
+    async with bench.running() as service:
+        bench.source.masks = Masks(0x2F000, None)
+        shown = service.mask_status()
+        assert (shown.events_wanted, shown.events) == (0x0FFFF000, 0x2F000)
+        status = service.status()
+        assert status.reasons == [
+            "another program changed the masks: 0x0002f000 is in force"
+        ]
+        service.set_masks(0x0FFFF000, "same")
+        assert bench.source.masks.events == 0x0FFFF000
+        assert service.status().healthy

@@ -26,7 +26,8 @@ from tracelib.units import CpuId, Nanoseconds, format_duration
 from tracelib.version import VERSION
 from xtraced.clock import Clock
 from xtraced.collector import Collector
-from xtraced.sources import Masks, Source
+from xtraced.masking import MaskKeeper
+from xtraced.sources import Source
 from xtraced.staging import StagingPool
 
 STALL_IS_TROUBLE = 1_000_000_000
@@ -59,10 +60,7 @@ class Run:
     ring_pages_wanted: int
     tsc_hz: int | None
     tsc_source: str | None
-    wanted: Masks
-    in_force: Masks
-    mask_is_ours: bool
-    """Whether the masks are still those that the service set."""
+    masks: MaskKeeper
 
 
 def report(
@@ -132,10 +130,10 @@ def report(
 def mask_status(run: Run) -> MaskStatus:
     """The masks asked for and in force."""
     return MaskStatus(
-        events_wanted=run.wanted.events,
-        events=run.in_force.events,
-        cpus_wanted=format_cpu_list(run.wanted.cpus),
-        cpus=format_cpu_list(run.in_force.cpus),
+        events_wanted=run.masks.wanted.events,
+        events=run.masks.in_force.events,
+        cpus_wanted=format_cpu_list(run.masks.wanted.cpus),
+        cpus=format_cpu_list(run.masks.in_force.cpus),
     )
 
 
@@ -157,14 +155,14 @@ def _storage_trouble(
 
 def _nothing_comes(run: Run, source: Source, silent_for: int) -> Iterable[str]:
     """R10: health is progress. Why no records can come, or that none have."""
-    traced = run.in_force.cpus
-    if not run.mask_is_ours:
-        yield f"another program changed the masks: {run.in_force.events:#010x} is in force"
-    if run.in_force.events == 0:
+    traced = run.masks.in_force.cpus
+    if not run.masks.ours:
+        yield f"another program changed the masks: {run.masks.in_force.events:#010x} is in force"
+    if run.masks.in_force.events == 0:
         yield "the event mask lets nothing through"
     elif traced is not None and not any(ring.cpu in traced for ring in source.rings):
         yield "the CPU mask names no CPU that has a ring"
-    elif silent_for > QUIET and passes(run.in_force.events, RUNSTATE_CHANGE):
+    elif silent_for > QUIET and passes(run.masks.in_force.events, RUNSTATE_CHANGE):
         # Schedulers are never quiet for so long, not even on an idle host.
         yield f"no record on any CPU for {format_duration(silent_for)}: is tracing still on?"
 

@@ -26,6 +26,7 @@ from tracelib.units import CpuId, Nanoseconds, format_size
 from xtraced.clock import Clock
 from xtraced.collector import Collector, Pace
 from xtraced.config import Reloaded
+from xtraced.masking import MaskKeeper
 from xtraced.metadata import new_run_id, segment_metadata
 from xtraced.notify import Notifier
 from xtraced.report import Run, mask_status, report
@@ -70,10 +71,9 @@ class Service:
         self._started_at = clock.realtime()
         self._started = clock.monotonic()
         self._phase = "starting"
-        self.wanted = Masks(settings.collect.events.mask, settings.collect.cpus)
-        self._in_force = self.wanted
-        self._confirmed = self.wanted
-        """What the hypervisor said right after our masks were set."""
+        self._masks = MaskKeeper(
+            source, Masks(settings.collect.events.mask, settings.collect.cpus)
+        )
         self._stop_scope: trio.CancelScope | None = None
         self._source_failed = False
         self._last_anchor = clock.monotonic()
@@ -123,7 +123,7 @@ class Service:
         return complete
 
     async def _start(self) -> None:
-        self._set_masks(self.wanted)
+        self._masks.set(self._masks.wanted)
         self.collector.incidents.check_predecessor(
             self.collector.accounts, await self._stored_positions()
         )
@@ -191,7 +191,7 @@ class Service:
                       reason="time is up" if self._stop_scope.cancelled_caught else "write failed")
         log.info("stopped", records=self._drained_records(), not_stored=missing,
                  tracing="left on" if self.settings.collect.leave_enabled else "off",
-                 masks_left=hex(self._in_force.events))
+                 masks_left=hex(self._masks.in_force.events))
         return not (missing or self._stop_scope.cancelled_caught or self._source_failed)
 
     @contextmanager
@@ -243,7 +243,7 @@ class Service:
             if trio.current_time() - last_status >= STATUS_EVERY:
                 last_status = trio.current_time()
                 with self._source_may_fail("ask for the masks"):
-                    self._look_at_masks()
+                    self._masks.look()
                 self._notifier.status(self.status_line())
                 self.pool.trim()
 
@@ -296,7 +296,7 @@ class Service:
         """Switch tracing on again."""
         if self._phase != "paused":
             return
-        self._set_masks(self.wanted)
+        self._masks.set(self._masks.wanted)
         # Who ran where while nothing was traced, nobody knows.
         self.collector.runstates.forget()
         self._source.enable()
@@ -309,33 +309,22 @@ class Service:
         `events` None and `cpus` "same" leave that mask as it is.
         """
         wanted = Masks(
-            self.wanted.events if events is None else events,
-            self.wanted.cpus if isinstance(cpus, str) else cpus,
+            self._masks.wanted.events if events is None else events,
+            self._masks.wanted.cpus if isinstance(cpus, str) else cpus,
         )
-        self._look_at_masks()
-        if wanted != self.wanted or self._in_force != self._confirmed:
+        self._masks.look()
+        if wanted != self._masks.wanted or not self._masks.ours:
             self.collector.drain("command")
             self.collector.hand_off()
-            self._set_masks(wanted)
+            self._masks.set(wanted)
             self._rotation.rotate("mask", even_if_empty=True)
             log.info("mask_changed", events=hex(wanted.events))
         return self.mask_status()
 
-    def _set_masks(self, wanted: Masks) -> None:
-        self._source.set_masks(wanted)
-        self.wanted = wanted
-        self._in_force = self._confirmed = self._source.masks_in_force()
-
-    def _look_at_masks(self) -> None:
-        """R29: another program may change them at any time, without owning the rings."""
-        before, self._in_force = self._in_force, self._source.masks_in_force()
-        if self._in_force not in (before, self._confirmed):
-            log.warning("mask_changed_by_another", events=hex(self._in_force.events))
-
     def mask_status(self) -> MaskStatus:
         """The masks asked for and in force, as the hypervisor has them now."""
         with self._source_may_fail("ask for the masks"):
-            self._look_at_masks()
+            self._masks.look()
         return mask_status(self._run())
 
     def reload(self) -> Reloaded:
@@ -401,14 +390,13 @@ class Service:
             ring_pages_wanted=self.settings.source.pages,
             tsc_hz=override or hypervisor.tsc_hz,
             tsc_source="option" if override else hypervisor.tsc_source,
-            wanted=self.wanted,
-            in_force=self._in_force,
-            mask_is_ours=self._in_force == self._confirmed,
+            masks=self._masks,
         )
 
     def _opening(self) -> Opening:
+        masks = self._masks
         metadata = segment_metadata(
-            self.settings, self._source, self.wanted, self._in_force, self._run_id
+            self.settings, self._source, masks.wanted, masks.in_force, self._run_id
         )
         return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
 

@@ -47,6 +47,7 @@ type: $(READY) ## mypy, strict
 .PHONY: bench
 bench: $(READY) ## compare with xentrace and xenalyze; prints tables
 	$(BIN)/python -m tests.bench.capture
+	$(BIN)/python -m tests.bench.read
 
 .PHONY: wheel
 wheel: $(READY) ## build a wheel and a source archive into dist/

@@ -22,7 +22,7 @@ def boots_a_guest(room: Room) -> str:
     room.create_guest()
     room.start_load()
     # The emulation now and then has the guest fault in its first steps; xl then starts it anew.
-    seconds = wait_for(lambda: "guest: round" in room.guest_console(), "the guest is up", 240)
+    seconds = wait_for(room.guest_rounds, "the guest is up", 240)
     return f"{seconds:.0f} s after xl create"
 
 
@@ -77,6 +77,7 @@ def rotates(room: Room) -> str:
     require(sealed.is_file() and sealed.parent == STORE, said)
     # Up to here the recording has no gap; the host needs to know.
     (room.share / "whole").write_text(sealed.name)
+    room.notes["rounds"] = room.guest_rounds()
     # Whatever follows takes twice as long with a guest beside it.
     room.destroy_guest()
     return said

@@ -23,15 +23,19 @@ from tracelib.control.commands import COMMANDS, changes, check_args
 from tracelib.control.messages import Bye, Done, Failure, Item, Reply, Request
 from tracelib.errors import RefusedError, XtraceError
 from xtraced.controlclient import Client, Timeouts, failure
+from xtraced.controlplaces import Occupancy, Places
 from xtraced.controlsocket import ControlSocket, Peer, bind_control_socket, peer_of
 
 __all__ = [
-    "Answer", "ControlSocket", "Handler", "Limits", "Peer", "Policy", "bind_control_socket", "serve"
-]
+    "Answer", "ControlSocket", "Handler", "Limits", "Peer", "Places", "Policy",
+    "bind_control_socket", "serve",
+]  # fmt: skip
 
 Answer = dict[str, Any] | AsyncIterator[dict[str, Any]]
 
 _WHO_MAY = "root, the service's own user and members of the group xtraced may"
+_NOT_ALLOWED = Bye("not_allowed", "you may not ask this service", _WHO_MAY)
+_FULL = Bye("too_many_connections", "the service has too many clients already")
 _log = structlog.get_logger()
 
 
@@ -60,16 +64,17 @@ class Policy:
     def may_command(self, peer: Peer) -> bool:
         return peer.uid in (0, self.uid) or self.group in peer.groups
 
+    def is_stranger(self, peer: Peer) -> bool:
+        return not self.may_command(peer)
+
     def may_ask(self, peer: Peer) -> bool:
         return self.status_for_all or self.may_command(peer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    clients: int = 64
-    strangers: int = 32
-    """Of these, clients that may only ask: they cannot keep out those who may command."""
-    streams: int = 16
+    clients: Places = field(default=Places(64, strangers=32, one_stranger=8))
+    streams: Places = field(default=Places(16, strangers=8, one_stranger=2))
     commands: int = 16
     """Commands under way, those of clients that have left included."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -95,34 +100,23 @@ class _Server:
         self._policy = policy
         self._limits = limits
         self._nursery = nursery
-        self._clients: set[Client] = set()
-        self._streams = 0
+        self._clients = Occupancy(limits.clients, policy.is_stranger)
+        self._streams = Occupancy(limits.streams, policy.is_stranger)
         self._commands = 0
         self._making_status = trio.Lock()
 
     async def welcome(self, stream: trio.SocketStream) -> None:
         """Serve one client until it leaves or is thrown out."""
         client = Client(stream, peer_of(stream), self._limits.timeouts, self._start)
-        refusal = self._refusal(client.peer)
-        if refusal is not None:
-            await client.leave(refusal)
-            return
-        self._clients.add(client)
-        try:
-            await client.run()
-        finally:
-            self._clients.remove(client)
-
-    def _refusal(self, peer: Peer) -> Bye | None:
-        if not self._policy.may_ask(peer):
-            return Bye("not_allowed", "you may not ask this service", _WHO_MAY)
-        full = len(self._clients) >= self._limits.clients
-        if not self._policy.may_command(peer):
-            strangers = sum(not self._policy.may_command(other.peer) for other in self._clients)
-            full = full or strangers >= self._limits.strangers
-        if full:
-            return Bye("too_many_connections", "the service has too many clients already")
-        return None
+        if not self._policy.may_ask(client.peer):
+            await client.leave(_NOT_ALLOWED)
+        elif not self._clients.enter(client.peer):
+            await client.leave(_FULL)
+        else:
+            try:
+                await client.run()
+            finally:
+                self._clients.leave(client.peer)
 
     def _start(self, client: Client, request: Request) -> None:
         """Have a request carried out by a task. Raises XtraceError if it cannot be."""
@@ -131,14 +125,13 @@ class _Server:
             raise RefusedError(f"unknown command {name!r:.40}", code="unknown_command")
         check_args(name, request.args)
         if COMMANDS[name].streams:
-            _check_room(self._streams, self._limits.streams)
-            self._streams += 1
+            _check_room(free=self._streams.enter(client.peer))
             client.questions.start_soon(self._stream, client, request)
         elif not changes(name, request.args):
             client.questions.start_soon(self._question, client, request)
         else:
             self._check_right(client.peer, name)
-            _check_room(self._commands, self._limits.commands)
+            _check_room(free=self._commands < self._limits.commands)
             self._commands += 1
             self._nursery.start_soon(self._command, client, request)
 
@@ -185,9 +178,9 @@ class _Server:
         except XtraceError as exc:
             await client.say(failure(request, exc))
         finally:
-            self._streams -= 1
+            self._streams.leave(client.peer)
 
 
-def _check_room(running: int, limit: int) -> None:
-    if running >= limit:
-        raise RefusedError(f"{running} of its kind are under way already", code="busy")
+def _check_room(*, free: bool) -> None:
+    if not free:
+        raise RefusedError("too many of its kind are under way already", code="busy")

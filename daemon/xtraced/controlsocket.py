@@ -28,7 +28,9 @@ from tracelib.errors import LockedError, UsageError, WorldError
 from tracelib.store import fsops
 from xtraced.parsers import MAX_SOCKET_PATH
 
-BACKLOG = 64
+BACKLOG = 1024
+"""Connections that wait to be accepted. A crowd is turned away one by one; while this queue
+is full, the kernel turns away everybody, whoever he is."""
 
 _SO_PEERGROUPS = 59
 """socket(7), Linux 4.13; the socket module has no name for it."""

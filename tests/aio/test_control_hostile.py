@@ -18,7 +18,7 @@ from tests.support.controlserver import rig
 from tracelib import packing
 from tracelib.control.connection import CLOSED
 from tracelib.control.messages import Bye, Failure, Item, Reply
-from xtraced.control import Limits
+from xtraced.control import Limits, Places
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ async def test_more_requests_than_may_be_open_end_the_connection(tmp_path):
 
 
 async def test_commands_and_streams_are_limited_over_all_clients(tmp_path):
-    async with rig(tmp_path, limits=Limits(commands=2, streams=2)) as r:
+    async with rig(tmp_path, limits=Limits(commands=2, streams=Places(2, 2, 2))) as r:
         done = trio.Event()
 
         async def rotate() -> Any:

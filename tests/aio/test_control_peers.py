@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ import trio
 from tests.support.control import client
 from tests.support.controlserver import rig
 from tracelib.control.connection import NEED_DATA
-from tracelib.control.messages import Hello, Request
-from xtraced.control import Limits, Peer, Policy
+from tracelib.control.messages import Hello, Item, Request
+from xtraced.control import Limits, Peer, Places, Policy
+from xtraced.controlplaces import Occupancy
 
 
 @pytest.fixture
@@ -135,11 +137,79 @@ async def test_credentials_decide_where_modes_let_everybody_in(open_directory, l
     assert [(e["why"], e["uid"]) for e in logs] == [("not_allowed", 1001)] * 2
 
 
+@asynccontextmanager
+async def silent_crowd(uid: int, number: int, path: Path) -> AsyncIterator[None]:
+    """So many connections of another user who never says anything, and never leaves."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgid(uid)
+            os.setuid(uid)
+            crowd = [socket.socket(socket.AF_UNIX) for _ in range(number)]
+            for one in crowd:
+                one.connect(os.fspath(path))
+            os.write(write, b"!")
+            signal.pause()
+        finally:
+            os._exit(0)
+    os.close(write)
+    try:
+        await trio.lowlevel.wait_readable(read)
+        assert os.read(read, 1) == b"!"
+        yield
+    finally:
+        os.close(read)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 @pytest.mark.needs_root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
-async def test_strangers_cannot_keep_out_those_who_may_command(open_directory):
+async def test_a_silent_crowd_keeps_nobody_else_out(open_directory, logs):
+    """R62: places are kept for those who may command, and for other strangers."""
+    path = open_directory / "control.sock"
+    policy = Policy(uid=990, group=GROUP, status_for_all=True)
+    async with rig(path, policy, for_all=True) as r, silent_crowd(1001, 200, path):
+        assert await as_user(1001, [1001], path, "status") == "too_many_connections"
+        assert await as_user(1002, [1002], path, "status") == "Reply"
+        assert await as_user(1002, [GROUP], path, "rotate") == "Reply"
+        await r.is_well()
+    turned_away = [e for e in logs if e["event"] == "control_client_dropped"]
+    assert [(e["why"], e["uid"]) for e in turned_away] == [("too_many_connections", 1001)] * 193
+
+
+STRANGERS = [Peer(1, uid, frozenset([uid])) for uid in range(1001, 1101)]
+POLICY = Policy(uid=990, group=991, status_for_all=True)
+
+
+def test_places_of_strangers():
+    """R62: one stranger, all strangers, and everybody, each up to their own number."""
+    places = Occupancy(Places(10, strangers=6, one_stranger=2), POLICY.is_stranger)
+    assert [places.enter(STRANGERS[0]) for _ in range(4)] == [True, True, False, False]
+    assert [places.enter(one) for one in STRANGERS[1:6]] == [True] * 4 + [False]
+    assert [places.enter(MEMBER) for _ in range(5)] == [True] * 4 + [False]
+    places.leave(MEMBER)
+    assert not places.enter(STRANGERS[9])
+    places.leave(STRANGERS[0])
+    assert places.enter(STRANGERS[9])
+    assert [places.enter(ROOT), places.enter(SERVICE)] == [True, False]
+
+
+def test_places_are_all_free_again():
+    places = Occupancy(Places(10, strangers=6, one_stranger=2), POLICY.is_stranger)
+    for one in [*STRANGERS, ROOT, MEMBER] * 3:
+        assert places.enter(one)
+        places.leave(one)
+    assert [places.enter(ROOT) for _ in range(11)] == [True] * 10 + [False]
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+async def test_streams_of_strangers_leave_some_for_those_who_may_command(open_directory):
     path = open_directory / "control.sock"
     policy = Policy(uid=990, group=None, status_for_all=True)
-    async with rig(path, policy, Limits(strangers=0), for_all=True) as r:
-        assert await as_user(1001, [1001], path, "status") == "too_many_connections"
-        await r.is_well()
+    limits = Limits(streams=Places(4, strangers=0, one_stranger=0))
+    async with rig(path, policy, limits, for_all=True) as r:
+        assert await as_user(1001, [1001], path, "subscribe") == "busy"
+        assert await (await r.client()).answer("subscribe") == Item(0, {"n": 0})

@@ -5,18 +5,24 @@ with them at once, each with its place.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracelib.errors import ConfigError, UsageError
+from tracelib.units import format_size
 from xtraced.checks import contradictions
 from xtraced.settings import SECTIONS, TABLE, Settings
 from xtraced.tomlplaces import key_lines
 
 DEFAULT_PATH = Path("/etc/xtraced/xtraced.toml")
+
+MAX_FILE = 1 << 20
+"""Bytes of a configuration file; the one with every setting has 6000."""
 
 
 class Override(NamedTuple):
@@ -96,19 +102,40 @@ def reload(current: Settings, path: Path | None, overrides: Sequence[Override] =
 
 def _read_file(path: Path, problems: list[str]) -> Iterator[_Given]:
     try:
-        document = path.read_bytes().decode()
+        document = _read_bounded(path).decode()
         sections = tomllib.loads(document)
     except OSError as error:
         problems.append(f"{path}: {error.strerror}")
+    except UsageError as error:
+        problems.append(f"{path}: {error.message}")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         problems.append(f"{path}:{line}: not UTF-8, as TOML must be")
     except tomllib.TOMLDecodeError as error:
         problems.append(_syntax_problem(path, str(error), document))
+    except (RecursionError, ValueError):
+        # What tomllib does not translate: a thousand brackets, an integer of 4301 digits.
+        problems.append(f"{path}: nested too deeply, or a number is too long")
     else:
         lines = key_lines(document)
         for section, content in sections.items():
             yield from _section(path, lines, section, content, problems)
+
+
+def _read_bounded(path: Path) -> bytes:
+    """A whole file. Raises OSError, or UsageError for what has no end, or a far one."""
+    # A FIFO's open would wait for a writer, and it is refused anyway.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UsageError("not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_FILE + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_FILE:
+        raise UsageError(f"larger than {format_size(MAX_FILE)}: not a configuration file")
+    return content
 
 
 def _section(
@@ -138,7 +165,10 @@ def _parse(item: _Given) -> Any:
     row = TABLE.get(item.key)
     if row is None:
         raise UsageError(_unknown(item.key, "setting"))
-    return row.parse(_as_text(item.value))
+    try:
+        return row.parse(_as_text(item.value))
+    except ValueError:  # From int and str, beyond 4300 digits.
+        raise UsageError("a number is too long") from None
 
 
 def _as_text(value: object) -> str:
@@ -148,10 +178,13 @@ def _as_text(value: object) -> str:
             return "true" if value else "false"
         case str() | int() | float():
             return str(value)
-        case list():
-            return ",".join(_as_text(item) for item in value)
-    what = "a table" if isinstance(value, dict) else "a date or time"
+        case list() if not any(isinstance(item, list) for item in value):
+            return ",".join(map(_as_text, value))
+    what = _NOT_POSSIBLE.get(type(value), "a date or time")
     raise UsageError(f"{what} is not possible here")
+
+
+_NOT_POSSIBLE: dict[type, str] = {dict: "a table", list: "an array of arrays"}
 
 
 def _unknown(key: str, what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -148,7 +149,37 @@ def test_not_utf8(tmp_path):
 
 def test_a_file_that_cannot_be_read(tmp_path):
     assert problems(tmp_path / "none.toml") == ["x.toml: No such file or directory"]
-    assert problems(tmp_path) == ["x.toml: Is a directory"]
+    assert problems(tmp_path) == ["x.toml: not a regular file"]
+
+
+def test_only_regular_files_are_read(tmp_path):
+    """Neither one without end nor one that waits for a writer."""
+    os.mkfifo(tmp_path / "fifo")
+    for path in (Path("/dev/zero"), Path("/dev/null"), tmp_path / "fifo"):
+        assert problems(path) == ["x.toml: not a regular file"]
+
+
+def test_files_are_read_up_to_a_mebibyte(write):
+    assert load(write("#" * (1 << 20))) == Settings()
+    assert problems(write("#" * ((1 << 20) + 1))) == [
+        "x.toml: larger than 1.0 MiB: not a configuration file"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[store]\nmax_bytes = " + "[" * 5000, "x.toml: nested too deeply, or a number is"),
+        ("[store]\nmax_bytes = " + "1" * 5000, "x.toml: nested too deeply, or a number is"),
+        ("[store]\nmax_bytes = " + "[" * 300 + "]" * 300, "x.toml:2: store.max_bytes: an array "),
+        ("[store]\nmax_bytes = 0x" + "f" * 5000, "x.toml:2: store.max_bytes: a number is too l"),
+        ("[store]\nmax_age = '" + "1" * 5000 + "'", "x.toml:2: store.max_age: a number is too l"),
+        ("[sim]\ntsc_hz = '" + "1" * 5000 + "'", "x.toml:2: sim.tsc_hz: a number is too long"),
+    ],
+)
+def test_what_python_refuses_in_its_own_words(write, text, problem):
+    (found,) = problems(write(text))
+    assert found.startswith(problem)
 
 
 def test_a_file_that_cannot_be_read_hides_no_other_mistake(tmp_path):

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from tracelib.errors import UsageError
+from tracelib.segment.block import PAGE
 from tracelib.units import format_duration, format_size
+from xtraced.describe import shown
 from xtraced.settings import Settings, SimSettings
 from xtraced.sources.sim.options import SimOptions
 
@@ -43,14 +45,24 @@ def _sizes(settings: Settings) -> Iterator[Contradiction]:
         yield ("segment.max_bytes", "writer.buffer_bytes"), (
             f"segment.max_bytes ({format_size(segment)}) must be at least twice "
             f"writer.buffer_bytes ({format_size(buffer)}): a segment has a head and a seal "
-            "beside its records"
+            f"beside its records; {_set('segment.max_bytes', at_least=2 * buffer)}"
         )
     if segment > store // 2:
+        smaller = _set("segment.max_bytes", at_most=store // 2)
+        if buffer > store // 4:
+            smaller += " and " + _set("writer.buffer_bytes", at_most=store // 4 // PAGE * PAGE)
         yield ("segment.max_bytes", "store.max_bytes"), (
             f"segment.max_bytes ({format_size(segment)}) must be at most half of "
             f"store.max_bytes ({format_size(store)}), or nothing older than the open segment "
-            "could be kept"
+            f"could be kept; {_set('store.max_bytes', at_least=2 * segment)}, or {smaller}"
         )
+
+
+def _set(key: str, *, at_least: int | None = None, at_most: int | None = None) -> str:
+    """What to do, with a value that can be written so, exactly."""
+    if at_least is not None:
+        return f"set {key} to at least {shown(key, at_least)}"
+    return f"set {key} to at most {shown(key, at_most)}"
 
 
 def _ages(settings: Settings) -> Iterator[Contradiction]:

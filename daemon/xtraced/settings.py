@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -193,7 +193,10 @@ class SegmentSettings:
     """When a segment is sealed and the next one begun."""
 
     max_bytes: int = setting(
-        p.size("128K", "1T"), "64M", "size", "Largest segment.", reloadable=True
+        p.size("128K", "1T"), "64M", "size",
+        """Largest segment; at least twice writer.buffer_bytes, at most half of
+        store.max_bytes. Not set: 64M, or a quarter of store.max_bytes if that is less.""",
+        reloadable=True,
     )
     max_age: Nanoseconds = setting(
         p.duration("1s", "365d", off=True), "1h", "duration",
@@ -290,7 +293,17 @@ class Settings:
         for key, value in values.items():
             section, name = key.split(".")
             parts.setdefault(section, {})[name] = value
-        return cls(**{section: SECTIONS[section](**part) for section, part in parts.items()})
+        settings = cls(**{section: SECTIONS[section](**part) for section, part in parts.items()})
+        if "segment.max_bytes" not in values:
+            segment = replace(settings.segment, max_bytes=settings._segment_that_fits())
+            settings = replace(settings, segment=segment)
+        return settings
+
+    def _segment_that_fits(self) -> int:
+        """The default, or less in a small store, which should hold a few segments; but not
+        so little that a segment would hold nothing."""
+        few = max(self.store.max_bytes // 4, 2 * self.writer.buffer_bytes)
+        return min(SegmentSettings().max_bytes, few)
 
     def get(self, key: str) -> Any:
         """The value behind a dotted key of the table."""

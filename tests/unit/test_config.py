@@ -204,16 +204,25 @@ def test_overrides_beat_the_file_and_the_last_one_wins(write):
         (
             '[segment]\nmax_bytes = "1M"',
             "x.toml:2: segment.max_bytes: segment.max_bytes (1.0 MiB) must be at least twice "
-            "writer.buffer_bytes (1.0 MiB)",
+            "writer.buffer_bytes (1.0 MiB): a segment has a head and a seal beside its records; "
+            "set segment.max_bytes to at least 2M",
         ),
         (
             '[writer]\nbuffer_bytes = "16M"\n[segment]\nmax_bytes = "8M"',
             "x.toml:4: segment.max_bytes: ",
         ),
         (
-            '[store]\nmax_bytes = "100M"',
-            "x.toml:2: store.max_bytes: segment.max_bytes (64.0 MiB) must be at most half of "
-            "store.max_bytes (100 MiB)",
+            '[store]\nmax_bytes = "100M"\n[segment]\nmax_bytes = "64M"',
+            "x.toml:4: segment.max_bytes: segment.max_bytes (64.0 MiB) must be at most half of "
+            "store.max_bytes (100 MiB), or nothing older than the open segment could be kept; "
+            "set store.max_bytes to at least 128M, or set segment.max_bytes to at most 50M",
+        ),
+        (
+            '[store]\nmax_bytes = "2M"',
+            "x.toml:2: store.max_bytes: segment.max_bytes (2.0 MiB) must be at most half of "
+            "store.max_bytes (2.0 MiB), or nothing older than the open segment could be kept; "
+            "set store.max_bytes to at least 4M, or set segment.max_bytes to at most 1M and "
+            "set writer.buffer_bytes to at most 512K",
         ),
         (
             '[store]\nmax_age = "10m"',
@@ -228,6 +237,34 @@ def test_contradictions(write, text, problem):
     found = problems(write(text))
     assert len(found) == 1
     assert found[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("store", "segment"),
+    [
+        ("4G", 64 << 20), ("256M", 64 << 20), ("255M", 255 << 18), ("64M", 16 << 20),
+        ("8M", 2 << 20), ("4M", 2 << 20),
+    ],
+)
+def test_segments_fit_into_the_store_unless_somebody_says_otherwise(write, store, segment):
+    """One sane value is enough; the segment's follows, but not below two buffers."""
+    settings = load(write(f'[store]\nmax_bytes = "{store}"'))
+    assert settings.segment.max_bytes == segment
+    asked = load(None, [
+        Override("--set", "store.max_bytes", store), Override("--set", "segment.max_bytes", "2M")
+    ])
+    assert asked.segment.max_bytes == 2 << 20
+
+
+def test_what_a_contradiction_proposes_is_accepted(write):
+    load(write('store.max_bytes = "2M"\nsegment.max_bytes = "1M"\nwriter.buffer_bytes = "512K"'))
+
+
+def test_segments_follow_the_store_in_a_reload(write):
+    before = load(write('[store]\nmax_bytes = "64M"'))
+    reloaded = config.reload(before, write('[store]\nmax_bytes = "128M"'))
+    assert reloaded.changed == ("segment.max_bytes", "store.max_bytes")
+    assert reloaded.settings.segment.max_bytes == 32 << 20
 
 
 def test_no_contradiction_is_built_on_a_wrong_value(write):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
+from tracelib.cpulist import format_cpu_list
 from tracelib.errors import UsageError
 from tracelib.segment.block import PAGE
 from tracelib.units import format_duration, format_size
@@ -29,6 +30,7 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield f"collect.events: {warning}"
     if settings.collect.events.mask == 0:
         yield "collect.events: the mask lets nothing through; nothing will be recorded"
+    yield from _cpus_that_are_not_there(settings)
     if settings.source.kind.name == "xen" and settings.sim != SimSettings():
         yield "sim: these settings do nothing while source.kind is xen"
 
@@ -56,6 +58,19 @@ def _sizes(settings: Settings) -> Iterator[Contradiction]:
             f"store.max_bytes ({format_size(store)}), or nothing older than the open segment "
             f"could be kept; {_set('store.max_bytes', at_least=2 * segment)}, or {smaller}"
         )
+
+
+def _cpus_that_are_not_there(settings: Settings) -> Iterator[str]:
+    """Only of the hypervisor that we would start: others are not known before they are open."""
+    sim, asked = settings.sim, settings.collect.cpus
+    if settings.source.kind.name != "sim" or sim.socket is not None or asked is None:
+        return
+    there = set(sim_options(sim).online())
+    if not asked & there:
+        yield "collect.cpus: the mask names no CPU that is there; nothing will be recorded"
+    elif asked - there:
+        missing = format_cpu_list(frozenset(asked - there))
+        yield f"collect.cpus: {missing} will not be recorded: no such CPU is there"
 
 
 def _set(key: str, *, at_least: int | None = None, at_most: int | None = None) -> str:

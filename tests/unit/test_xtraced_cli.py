@@ -131,6 +131,30 @@ def test_check_config_warns_of_masks(capsys, events, warning):
     assert warning in line
 
 
+@pytest.mark.parametrize(
+    ("settings", "warnings"),
+    [
+        (["collect.cpus=4-7"], ["names no CPU that is there; nothing will be recorded"]),
+        (["collect.cpus=3", "sim.offline=3"], ["names no CPU that is there"]),
+        (["collect.cpus=2-9", "sim.offline=3"], ["3-9 will not be recorded"]),
+        (["collect.cpus=0,3"], []),
+        (["collect.cpus=all", "sim.offline=3"], []),
+        (["collect.cpus=100", "sim.socket=/run/elsewhere.sock"], []),
+        (["collect.cpus=100", "source.kind=xen"], []),
+    ],
+)
+def test_check_config_warns_of_cpus_that_cannot_be_there(capsys, settings, warnings):
+    """R10: a mask that lets nothing through, where it can be known before the start."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert main(["--check-config", "--source", "sim", *words]) == 0
+    lines = [
+        line for line in capsys.readouterr().out.splitlines()
+        if line.startswith("warning: collect.cpus")
+    ]
+    assert len(lines) == len(warnings)
+    assert all(words in line for words, line in zip(warnings, lines, strict=True))
+
+
 def test_version_says_whether_the_fast_path_is_compiled(capsys, monkeypatch):
     for compiled, words in ((True, "compiled"), (False, "not compiled: plain Python, slower")):
         monkeypatch.setattr(cli.fastpath, "COMPILED", compiled)

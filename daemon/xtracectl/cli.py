@@ -21,7 +21,7 @@ from typing import NoReturn, Protocol, cast
 
 from tracelib.errors import UsageError, XtraceError
 from tracelib.version import VERSION
-from xtracectl import output
+from xtracectl import output, stopping
 from xtracectl.exits import Exit, exit_code
 from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options
 
@@ -64,15 +64,15 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Nothing that is expected to go wrong is a traceback."""
     try:
-        with output.checked():
+        with stopping.raised(), output.checked():
             return _run(sys.argv[1:] if argv is None else argv)
     except XtraceError as error:
         output.complain(error.message, error.hint)
         return exit_code(error)
     except BrokenPipeError:
         return Exit.BROKEN_PIPE
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
+    except stopping.Stopped as stopped:
+        return 128 + stopped.signal
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -27,8 +27,10 @@ class Exit(enum.IntEnum):
     REFUSED = 5
     TROUBLE = 6
     OUTPUT = 7
+    HUNG_UP = 129
     INTERRUPTED = 130
-    """128 + SIGINT, as a shell reports it."""
+    TERMINATED = 143
+    """128 + the signal's number, as a shell reports it."""
     BROKEN_PIPE = 141
     """128 + SIGPIPE: what a program that does not ignore the signal ends with."""
 
@@ -43,7 +45,9 @@ MEANINGS: dict[Exit, str] = {
     Exit.REFUSED: "the service was asked and refused",
     Exit.TROUBLE: "a file or device could not be read or written",
     Exit.OUTPUT: "standard output is closed, full or failing",
-    Exit.INTERRUPTED: "interrupted from the keyboard",
+    Exit.HUNG_UP: "the terminal hung up (SIGHUP); dump -f ends with 0 or 1",
+    Exit.INTERRUPTED: "interrupted from the keyboard (SIGINT); dump -f ends with 0 or 1",
+    Exit.TERMINATED: "asked to end (SIGTERM); dump -f ends with 0 or 1",
     Exit.BROKEN_PIPE: "whoever read standard output left",
 }
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tracelib.errors import OutputError
+from xtracectl.stopping import Stopped, hurried
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -70,13 +71,18 @@ def checked() -> Iterator[None]:
         # File names may be anything; printing them must not fail.
         encoding=plain.encoding, errors="backslashreplace", line_buffering=plain.isatty(),
     )
+    stopped: Stopped | None = None
     try:
         yield
+    except Stopped as exc:
+        stopped = exc
+        raise
     finally:
         # Also for what was printed before an error, which is reported after it.
         try:
-            sys.stdout.flush()
-        except (OutputError, BrokenPipeError):
+            with hurried(stopped):
+                sys.stdout.flush()
+        except (OutputError, BrokenPipeError, Stopped):
             _discard(plain.fileno())
             raise
 

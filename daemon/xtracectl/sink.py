@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tracelib.errors import UsageError
 from tracelib.store import fsops
+from xtracectl.stopping import held
 
 STANDARD_OUTPUT = "-"
 
@@ -20,7 +21,9 @@ STANDARD_OUTPUT = "-"
 class Sink(Protocol):
     """Takes bytes, in order."""
 
-    def write(self, data: bytes | memoryview) -> None: ...
+    def write(self, data: bytes | memoryview) -> None:
+        """All of it, before a signal ends the program, unless nobody takes it: what is given
+        as whole lines is left behind as whole lines."""
 
     def flush(self) -> None:
         """Make what was written visible to a reader."""
@@ -30,7 +33,8 @@ class _StandardOutput:
     """Failures of writing are OutputError and BrokenPipeError (xtracectl.output)."""
 
     def write(self, data: bytes | memoryview) -> None:
-        sys.stdout.buffer.write(data)
+        with held():
+            sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
         sys.stdout.flush()
@@ -43,17 +47,24 @@ class _File:
         self._offset = 0 if seekable else None
 
     def write(self, data: bytes | memoryview) -> None:
-        if self._offset is not None:
-            fsops.write_all(self._descriptor, data, self._offset, path=self._path)
-            self._offset += len(data)
-            return
-        view = memoryview(data)
-        with fsops.translated("write", self._path):
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+        with held():
+            if self._offset is not None:
+                fsops.write_all(self._descriptor, data, self._offset, path=self._path)
+                self._offset += len(data)
+                return
+            view = memoryview(data)
+            with fsops.translated("write", self._path):
+                while view:
+                    view = view[os.write(self._descriptor, view) :]
 
     def flush(self) -> None:
         """Nothing is held back here."""
+
+    def finish(self) -> None:
+        """Make it durable, without what a signal may have left of a piece."""
+        if self._offset is not None:
+            fsops.truncate(self._descriptor, self._offset, path=self._path)
+        fsops.fdatasync(self._descriptor, path=self._path)
 
 
 @contextmanager
@@ -90,11 +101,12 @@ def _special(path: Path, *, binary: bool) -> Iterator[Sink]:
 
 
 def _regular(path: Path) -> Iterator[Sink]:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # Not made of the file's name, which may be as long as names can be.
+    temporary = path.with_name(f".xtracectl-{secrets.token_hex(8)}")
     descriptor = fsops.create_exclusive(temporary)
     try:
-        yield _File(descriptor, path, seekable=True)
-        fsops.fdatasync(descriptor, path=path)
+        yield (file := _File(descriptor, path, seekable=True))
+        file.finish()
         with fsops.translated("rename to", path):
             temporary.replace(path)
     except BaseException:

@@ -1,8 +1,10 @@
-"""`dump -f`: reading on as the store grows, until somebody stops it."""
+"""`dump -f`: reading on as the store grows, until a signal says that it is enough."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tracelib.errors import ServiceError, UsageError
@@ -10,6 +12,7 @@ from tracelib.store.reader import StoreReader
 from xtracectl.client import Client
 from xtracectl.dumping import Dump
 from xtracectl.inputs import warn
+from xtracectl.stopping import Stopped
 
 INTERVAL = 1.0
 """Seconds between two looks."""
@@ -32,6 +35,24 @@ class Flusher:
         except ServiceError as error:
             self._gave_up = True
             warn(f"not flushing: {error.message}; records appear when the service writes them")
+
+
+class Ending:
+    """What a signal means: when following it is the normal end, else it breaks off."""
+
+    def __init__(self, *, normal: bool) -> None:
+        self._normal = normal
+        self.reached = False
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Run a part that a signal may end."""
+        try:
+            yield
+        except Stopped:
+            if not self._normal:
+                raise
+            self.reached = True
 
 
 def follow(reader: object, dump: Dump, socket: Path) -> None:

@@ -174,7 +174,7 @@ def test_following(rig):
         seen += 1
     follower.send_signal(signal.SIGINT)
     _, complaints = follower.communicate(timeout=PATIENCE)
-    assert follower.returncode == 130
+    assert follower.returncode == 0, "how following ends"
     assert b"Traceback" not in complaints
     assert service.stop() == 0
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
 from xtracectl.inputs import Tally, add_clock, add_inputs, paths
 from xtracectl.places import Options
+
+if TYPE_CHECKING:
+    from xtracectl.following import Ending
+    from xtracectl.request import Request
+    from xtracectl.sink import Sink
 
 HELP = "print the records, decoded, filtered and in time order"
 
@@ -60,10 +66,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from tracelib.reading import parts
     from xtracectl import sink
-    from xtracectl.dumping import Dump, head
-    from xtracectl.following import follow
+    from xtracectl.dumping import head
+    from xtracectl.following import Ending
     from xtracectl.request import Request
 
     request = Request.parse(options)
@@ -72,17 +77,34 @@ def run(options: Options) -> int:
         raise UsageError("-f follows one store, not several inputs")
     tally = Tally(several=len(inputs) > 1)
     left = request.limit
+    ending = Ending(normal=options.follow)
     with sink.opened(options.output, binary=request.format == "xentrace") as out:
         out.write(head(request.format))
         for path in inputs:
-            with tally.guard():
-                for place, part in enumerate(found := parts(path), start=1):
-                    with closing(part()) as reader:
-                        dump = Dump(request, reader, out, left)
-                        dump.whole()
-                        if options.follow and place == len(found):
-                            follow(reader, dump, options.socket)
-                        left = dump.left
-                        dump.finish()
-                        tally.note(Exit.PROBLEMS if reader.problems else Exit.OK)
+            with tally.guard(), ending.awaited():
+                left = _show(path, request, out, left, options, ending, tally)
     return tally.code
+
+
+def _show(
+    path: str, request: Request, out: Sink, left: int | None, options: Options,
+    ending: Ending, tally: Tally,
+) -> int | None:
+    """One input; how many lines are still wanted after it."""
+    from tracelib.reading import parts
+    from xtracectl.dumping import Dump
+    from xtracectl.following import follow
+
+    for place, part in enumerate(found := parts(path), start=1):
+        with closing(part()) as reader:
+            dump = Dump(request, reader, out, left)
+            with ending.awaited():
+                dump.whole()
+                if options.follow and place == len(found):
+                    follow(reader, dump, options.socket)
+            left = dump.left
+            dump.finish()
+            tally.note(Exit.PROBLEMS if reader.problems else Exit.OK)
+        if ending.reached:
+            break
+    return left

@@ -31,8 +31,11 @@ def warnings(settings: Settings) -> Iterator[str]:
     if settings.collect.events.mask == 0:
         yield "collect.events: the mask lets nothing through; nothing will be recorded"
     yield from _cpus_that_are_not_there(settings)
-    if settings.source.kind.name == "xen" and settings.sim != SimSettings():
-        yield "sim: these settings do nothing while source.kind is xen"
+    if settings.source.kind.name == "xen":
+        if settings.sim != SimSettings():
+            yield "sim: these settings do nothing while source.kind is xen"
+    elif (truth := settings.sim.truth) is not None and not truth.parent.is_dir():
+        yield f"sim.truth: there is no directory {truth.parent}; the service will not start"
 
 
 def sim_options(sim: SimSettings) -> SimOptions:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ import pytest
 
 from tests.support.machines import GuestAccount, Taker, total
 from tests.support.sim import Hypervisor
-from tracelib.errors import LockedError
+from tracelib.errors import LockedError, SourceError
 from tracelib.records import CPU_CHANGE, LOST_RECORDS, make_record, parse_lost
 from xtraced.sources import Masks
 from xtraced.sources.sim import abi
@@ -227,6 +228,35 @@ def test_spawned_hypervisor_has_its_own_session_and_ends_with_its_consumer(tmp_p
         os.kill(pid, 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none/truth.json", r"/none/truth\.json.*No such file or directory"),
+        ("file/truth.json", r"/file/truth\.json.*Not a directory"),
+        ("", "Is a directory"),
+    ],
+)
+def test_truth_that_could_not_be_written_is_refused_at_the_start(tmp_path: Path, name, reason):
+    """Not at the end, when it is too late; neither by a source nor by a shell."""
+    (tmp_path / "file").touch()
+    truth = tmp_path / name
+    source = SimSource(SimOptions(cpus=1, truth=truth), pages=8)
+    with pytest.raises(SourceError, match=reason):
+        source.open()
+    command = [sys.executable, "-m", "xtraced.sources.sim", f"--socket={tmp_path}/s"]
+    done = subprocess.run(
+        [*command, f"--truth={truth}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert re.search(reason, done.stderr)
+    assert not (tmp_path / "s").exists()
+
+
+def test_trying_the_truth_leaves_nothing(tmp_path: Path):
+    with opened(SimOptions(cpus=1, truth=tmp_path / "truth.json")):
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_standalone_ends_with_its_last_connection(tmp_path: Path):
     path = tmp_path / "s"
     with standalone(path) as process:
@@ -253,6 +283,16 @@ def test_socket_or_connection_is_required():
     )
     assert done.returncode == 2
     assert "--socket is required" in done.stderr
+
+
+def test_socket_that_cannot_be(tmp_path: Path):
+    command = [sys.executable, "-m", "xtraced.sources.sim", f"--socket={tmp_path}/none/s"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"xtraced.sources.sim: cannot listen at {tmp_path}/none/s: No such file or directory"
+        " (ENOENT)\n"
+    )
 
 
 def test_rubbish_on_the_socket_hurts_nobody(tmp_path: Path):

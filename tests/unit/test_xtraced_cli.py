@@ -155,6 +155,11 @@ def test_check_config_warns_of_cpus_that_cannot_be_there(capsys, settings, warni
     assert all(words in line for words, line in zip(warnings, lines, strict=True))
 
 
+def test_check_config_warns_of_a_truth_without_a_directory(capsys):
+    assert main(["--check-config", "--source", "sim", "--set", "sim.truth=/nonexist/x"]) == 0
+    assert "warning: sim.truth: there is no directory /nonexist;" in capsys.readouterr().out
+
+
 def test_version_says_whether_the_fast_path_is_compiled(capsys, monkeypatch):
     for compiled, words in ((True, "compiled"), (False, "not compiled: plain Python, slower")):
         monkeypatch.setattr(cli.fastpath, "COMPILED", compiled)

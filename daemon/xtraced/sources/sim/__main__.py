@@ -9,7 +9,8 @@ import uuid
 from pathlib import Path
 
 from tracelib.errors import XtraceError
-from xtraced.sources.sim import abi, options
+from tracelib.store import fsops
+from xtraced.sources.sim import abi, options, truth
 from xtraced.sources.sim.hypervisor import Hypervisor
 from xtraced.sources.sim.options import SimOptions
 from xtraced.sources.sim.server import Server, now_ns
@@ -53,7 +54,9 @@ def run(chosen: SimOptions, connection: socket.socket | None, *, keep: bool) -> 
 
 def build(chosen: SimOptions, *, keep: bool) -> Server:
     """The hypervisor, with guests or a file. Raises StoreError or FormatError for a file
-    that cannot be read."""
+    that cannot be read, StoreError for a truth that cannot be written."""
+    if chosen.truth is not None:
+        truth.check(chosen.truth)
     if chosen.replay is None:
         hypervisor = Hypervisor(chosen.online(), chosen.cpus)
         guests = GuestWorkload(chosen, hypervisor, now_ns())
@@ -69,8 +72,8 @@ def build(chosen: SimOptions, *, keep: bool) -> Server:
 
 
 def serve(server: Server, path: Path | None) -> None:
-    """Be the hypervisor, listening at `path`. Raises StoreError if the truth cannot be
-    written."""
+    """Be the hypervisor, listening at `path`. Raises StoreError if that cannot be, or the
+    truth cannot be written."""
     if path is not None:
         server.listen(_listener(path))
         print(f"listening at {path}", flush=True)
@@ -83,9 +86,10 @@ def serve(server: Server, path: Path | None) -> None:
 
 def _listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    path.unlink(missing_ok=True)
-    listener.bind(str(path))
-    listener.listen(_BACKLOG)
+    with fsops.translated("listen at", path):
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        listener.listen(_BACKLOG)
     return listener
 
 

@@ -7,7 +7,9 @@ them: produced = inserted + dropped, and dropped = reported + forgotten + pendin
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +47,30 @@ def reset(hypervisor: Hypervisor, engine: Engine | None) -> None:
             vcpu.reset_counts()
 
 
+def check(path: Path) -> None:
+    """Raises StoreError now if `write` would, as far as that can be known."""
+    with fsops.translated("write", path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # Made and not just asked for: a file system that is read-only tells root then only.
+        part, fd = _create_part(path)
+        fsops.close(fd, path=part)
+        part.unlink()
+
+
 def write(what: dict[str, Any], path: Path) -> None:
     """Replace the truth file at once. Raises StoreError."""
+    with fsops.translated("write", path):
+        part, fd = _create_part(path)
+        fsops.write_all(fd, encode(what), 0, path=part)
+        fsops.close(fd, path=part)
+        part.replace(path)
+
+
+def _create_part(path: Path) -> tuple[Path, int]:
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
-    fd = fsops.create_exclusive(part)
-    fsops.write_all(fd, encode(what), 0, path=part)
-    fsops.close(fd, path=part)
-    part.replace(path)
+    return part, fsops.create_exclusive(part)
 
 
 def encode(what: dict[str, Any]) -> bytes:

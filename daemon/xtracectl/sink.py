@@ -103,7 +103,7 @@ def _special(path: Path, *, binary: bool) -> Iterator[Sink]:
 def _regular(path: Path) -> Iterator[Sink]:
     # Not made of the file's name, which may be as long as names can be.
     temporary = path.with_name(f".xtracectl-{secrets.token_hex(8)}")
-    descriptor = fsops.create_exclusive(temporary)
+    descriptor = fsops.create_exclusive(temporary, shown=path)
     try:
         yield (file := _File(descriptor, path, seekable=True))
         file.finish()

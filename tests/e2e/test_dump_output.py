@@ -84,9 +84,21 @@ def test_input_and_output_may_be_the_same_file(path):
 
 
 def test_no_such_directory(path, tmp_path):
-    done = run("dump", "-o", tmp_path / "nowhere" / "x", path)
+    """The message names what the user gave, not the file that takes its name later."""
+    target = tmp_path / "nowhere" / "x"
+    done = run("dump", "-o", target, path)
     assert done.returncode == 6
-    assert b"cannot create" in done.stderr
+    assert done.stderr.decode() == (
+        f"xtracectl: cannot create {target}: No such file or directory (ENOENT)\n"
+        "  hint: create the directory first\n"
+    )
+
+
+def test_the_longest_name(path, tmp_path):
+    """The file that it is until it is whole has room for a name, too."""
+    target = tmp_path / ("x" * 255)
+    assert run("dump", "-o", target, path).returncode == 0
+    assert target.stat().st_size > 0
 
 
 def test_device_as_a_file(path):

@@ -53,13 +53,13 @@ def test_a_signal_leaves_no_file(number, times, tmp_path, folder):
     process = start("-o", folder / "out", pipe)
     # Opens when the other side does, which has made its file by then.
     descriptor = os.open(pipe, os.O_WRONLY)
-    assert len(os.listdir(folder)) == 1
+    assert len(list(folder.iterdir())) == 1
     for _ in range(times):
         process.send_signal(number)
     _, complaints = process.communicate(timeout=PATIENCE)
     os.close(descriptor)
     assert (process.returncode, complaints) == (128 + number, b"")
-    assert os.listdir(folder) == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -68,7 +68,7 @@ def test_following_into_a_file(number, store, folder):
     process.send_signal(number)
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert os.listdir(folder) == ["out"]
+    assert list(folder.iterdir()) == [folder / "out"]
     assert (folder / "out").read_text() == output("dump", "--format", "json", store)
 
 

@@ -88,7 +88,10 @@ def test_problems_are_listed_for_people(tmp_path):
     assert b"the file ends inside a window, 5 bytes early" in done.stdout
 
 
-def test_missing_file(tmp_path):
-    done = run("info", tmp_path / "nothing.trace")
+@pytest.mark.parametrize("command", ["info", "dump", "verify"])
+def test_missing_file(command, tmp_path):
+    """Nobody has to create what is to be read."""
+    done = run(command, tmp_path / "nothing.trace")
     assert done.returncode == 6
     assert b"cannot open" in done.stderr
+    assert b"hint: check the path: nothing has that name\n" in done.stderr

@@ -31,14 +31,18 @@ def test_handlers_are_put_back():
 
 def test_again_at_once_is_the_same_request():
     """What cleans up is not disturbed."""
-    cleaned = False
-    with pytest.raises(Stopped), raised():
+    cleaned = []
+
+    def work():
         try:
             send(signal.SIGTERM)
         finally:
             send(signal.SIGTERM)
             send(signal.SIGINT)
-            cleaned = True
+            cleaned.append(True)
+
+    with pytest.raises(Stopped), raised():
+        work()
     assert cleaned
 
 
@@ -52,13 +56,17 @@ def test_later_it_is_another_one(monkeypatch):
 
 def test_output_is_finished_first():
     steps = []
-    with pytest.raises(Stopped) as caught, raised():
+
+    def write():
         with held():
             with held():
                 send(signal.SIGTERM)
                 steps.append("inner")
             steps.append("outer")
         steps.append("never")
+
+    with pytest.raises(Stopped) as caught, raised():
+        write()
     assert caught.value.signal == signal.SIGTERM
     assert steps == ["inner", "outer"]
 
@@ -67,10 +75,14 @@ def test_nobody_takes_the_output(monkeypatch):
     """Then it is given up."""
     monkeypatch.setattr(stopping, "_HELD_AT_MOST", 0.01)
     read, write = os.pipe()
+
+    def stuck():
+        send(signal.SIGHUP)
+        os.read(read, 1)
+
     try:
         with pytest.raises(Stopped) as caught, raised(), held():
-            send(signal.SIGHUP)
-            os.read(read, 1)
+            stuck()
         assert caught.value.signal == signal.SIGHUP
         with pytest.raises(Stopped) as caught, raised(), hurried(Stopped(signal.SIGTERM)):
             os.read(read, 1)

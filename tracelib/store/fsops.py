@@ -31,7 +31,6 @@ _HINTS = {
     errno.EROFS: "the file system is mounted read-only",
     errno.EACCES: "check owner and mode of the file and of the directories above it",
     errno.EPERM: "check owner and mode of the file and of the directories above it",
-    errno.ENOENT: "create the directory first",
     errno.ENOTDIR: "a part of the path is a file",
     errno.EEXIST: "nothing that exists is overwritten; move it away",
     errno.EIO: "the disk reported an error; see the kernel log",
@@ -45,8 +44,15 @@ def store_error(verb: str, path: Path, exc: OSError) -> StoreError:
     number = exc.errno or 0
     name = errno.errorcode.get(number, str(number))
     return StoreError(
-        f"cannot {verb} {path}: {words} ({name})", errno=exc.errno, hint=_HINTS.get(number)
+        f"cannot {verb} {path}: {words} ({name})", errno=exc.errno, hint=_hint(verb, number)
     )
+
+
+def _hint(verb: str, number: int) -> str | None:
+    if number != errno.ENOENT:
+        return _HINTS.get(number)
+    making = verb.startswith(("create", "rename"))
+    return "create the directory first" if making else "check the path: nothing has that name"
 
 
 @contextmanager
@@ -79,15 +85,18 @@ def make_directory(path: Path, *, mode: int = DIRECTORY_MODE, group: int | None 
 
 
 def create_exclusive(
-    path: Path, *, mode: int = FILE_MODE, group: int | None = None, direct: bool = False
+    path: Path, *, mode: int = FILE_MODE, group: int | None = None, direct: bool = False,
+    shown: Path | None = None,
 ) -> int:
     """Create a file that must not exist, for writing; returns the descriptor.
 
     The mode does not depend on the umask. With `direct`, O_DIRECT is switched on; a file
     system that knows none refuses with errno EINVAL and leaves no file behind. (That it
     took the flag does not mean that it will take writes.)
+
+    `shown` is what messages call the file, if it has another name only for a while.
     """
-    with translated("create", path):
+    with translated("create", shown or path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # Never O_DIRECT here: where it is refused, the kernel has created the file by then.
         fd = os.open(path, flags, mode & 0o600)

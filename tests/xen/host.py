@@ -124,7 +124,8 @@ def _equal(what: str, one: object, other: object) -> None:
 
 
 def _exits(store: Path) -> Counter[str]:
-    return Counter(str(record["fields"]["reason_name"]) for record in _dump(store, "vmexit", "record"))
+    records = _dump(store, "vmexit", "record")
+    return Counter(str(record["fields"]["reason_name"]) for record in records)
 
 
 def _tsc_hz(store: Path) -> int:

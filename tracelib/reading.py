@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from tracelib.chunks import TraceReader
+from tracelib.errors import UsageError
 from tracelib.segment.block import MAGIC, PAGE
 from tracelib.store.fsops import translated
 from tracelib.store.names import parse_name
@@ -27,24 +29,51 @@ def open(path: str | os.PathLike[str]) -> TraceReader:
 
     Decided by what is there, not by the name, except that a file named like a segment is
     one, however damaged. Raises StoreError if it cannot be read, FormatError if it is
-    nothing we know. The caller closes the reader.
+    nothing we know, UsageError for an empty name or a standard input that is closed. The
+    caller closes the reader.
     """
     name = os.fspath(path)
     if name == STANDARD_INPUT:
-        return _open_pipe(os.dup(sys.stdin.fileno()), name)
+        return _open_pipe(_standard_input(), name)
+    if is_store(name):
+        return StoreReader(Path(name))
     place = Path(name)
-    if place.is_dir():
-        return StoreReader(place)
     if parse_name(place.name) is not None:
         return SegmentReader(place)
     with translated("open", place):
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    if not place.is_file():
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return _open_pipe(descriptor, name)
-    if not _has_blocks(descriptor):
-        return XentraceReader(descriptor, name)
-    os.close(descriptor)
-    return SegmentReader(place)
+    return _reader_of(descriptor, name, place)
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a store: a directory. Raises StoreError if there is nothing, or
+    nothing that may be looked at; UsageError for an empty name."""
+    name = os.fspath(path)
+    if name == STANDARD_INPUT:
+        return False
+    if not name:
+        raise UsageError("an empty name is no file", hint="name a store, a segment or a trace")
+    with translated("open", Path(name)):
+        return stat.S_ISDIR(Path(name).stat().st_mode)
+
+
+def _standard_input() -> int:
+    """A copy of its descriptor."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", hint="send a trace into it, or name a file")
+    return os.dup(sys.stdin.fileno())
+
+
+def _reader_of(descriptor: int, name: str, place: Path) -> TraceReader:
+    """The reader for a file with this content; takes over the descriptor."""
+    try:
+        if not _has_blocks(descriptor, place):
+            return XentraceReader(os.dup(descriptor), name)
+        return SegmentReader(place)
+    finally:
+        os.close(descriptor)
 
 
 def _open_pipe(descriptor: int, name: str) -> TraceReader:
@@ -53,13 +82,8 @@ def _open_pipe(descriptor: int, name: str) -> TraceReader:
         copy = spool(descriptor, name)
     finally:
         os.close(descriptor)
-    if not _has_blocks(copy):
-        return XentraceReader(copy, name)
-    try:
-        # The copy has no name; the kernel lends it one for as long as it is open.
-        reader = SegmentReader(Path(f"/proc/self/fd/{copy}"))
-    finally:
-        os.close(copy)
+    # The copy has no name; the kernel lends it one for as long as it is open.
+    reader = _reader_of(copy, name, Path(f"/proc/self/fd/{copy}"))
     reader.info.name = name
     return reader
 
@@ -68,9 +92,9 @@ def parts(path: str | os.PathLike[str]) -> list[Callable[[], TraceReader]]:
     """Like `open`, but a store comes one boot of the hypervisor after the other: time stamps
     of different boots have nothing in common, so each part is merged and dated by itself.
 
-    Each part is to be called for its reader. Raises StoreError for a store.
+    Each part is to be called for its reader. Raises StoreError, UsageError.
     """
-    if os.fspath(path) == STANDARD_INPUT or not Path(path).is_dir():
+    if not is_store(path):
         return [partial(open, path)]
     with StoreReader(Path(path)) as store:
         boots = store.boots()
@@ -93,8 +117,9 @@ def skip_before(reader: TraceReader, tsc: Tsc) -> bool:
     return True
 
 
-def _has_blocks(descriptor: int) -> bool:
+def _has_blocks(descriptor: int, path: Path) -> bool:
     """Whether one of the first pages starts a block: its first one may be damaged."""
-    return any(
-        os.pread(descriptor, len(MAGIC), page * PAGE) == MAGIC for page in range(_LOOK_PAGES)
-    )
+    with translated("read", path):
+        return any(
+            os.pread(descriptor, len(MAGIC), page * PAGE) == MAGIC for page in range(_LOOK_PAGES)
+        )

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import tracelib
+from tracelib.reading import is_store
 from tracelib.segment.findings import Finding
 from tracelib.store.reader import SegmentReader
 from tracelib.store.verify import verify_segment, verify_store
@@ -15,8 +16,8 @@ from tracelib.xentrace.verify import verify_xentrace
 
 
 def check(path: str) -> Iterator[Finding]:
-    """Everything that is wrong with one input. Raises StoreError, FormatError."""
-    if Path(path).is_dir():
+    """Everything that is wrong with one input. Raises StoreError, FormatError, UsageError."""
+    if is_store(path):
         yield from verify_store(Path(path))
         return
     with closing(tracelib.open(path)) as reader:

@@ -16,14 +16,13 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from tracelib.errors import UsageError, XtraceError
 from tracelib.version import VERSION
 from xtracectl import output, stopping
 from xtracectl.exits import Exit, exit_code
-from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options
+from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options, parse_path
 
 COMMANDS = (
     "status", "dump", "summary", "info", "verify", "rotate", "flush", "pause", "resume", "mask",
@@ -114,15 +113,15 @@ def _add_places(parser: argparse.ArgumentParser, default: str | None) -> None:
     """The options that stand before or after the command."""
     add = parser.add_argument_group("places").add_argument
     add(
-        "--store", type=Path, metavar="DIR", dest="given_store", default=default,
+        "--store", type=parse_path, metavar="DIR", dest="given_store", default=default,
         help=f"where segments are kept (default: the configuration's, or {DEFAULT_STORE})",
     )
     add(
-        "--socket", type=Path, metavar="PATH", dest="given_socket", default=default,
+        "--socket", type=parse_path, metavar="PATH", dest="given_socket", default=default,
         help=f"where the service listens (default: the configuration's, or {DEFAULT_SOCKET})",
     )
     add(
-        "--config", type=Path, metavar="FILE", dest="given_config", default=default,
+        "--config", type=parse_path, metavar="FILE", dest="given_config", default=default,
         help=f"the configuration that says so (default: {DEFAULT_CONFIG})",
     )
 

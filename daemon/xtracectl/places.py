@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 import tomllib
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,12 @@ from tracelib.errors import UsageError
 DEFAULT_STORE = Path("/var/lib/xtraced")
 DEFAULT_SOCKET = Path("/run/xtraced/control.sock")
 DEFAULT_CONFIG = Path("/etc/xtraced/xtraced.toml")
+
+
+MAX_CONFIG = 1 << 20
+"""Bytes; the service takes no larger one."""
+
+_CONFIG_HINT = "--config is the service's configuration; --store and --socket do without it"
 
 
 class Options(argparse.Namespace):
@@ -42,15 +50,15 @@ class Options(argparse.Namespace):
     def _config(self) -> dict[str, Any]:
         path = self.given_config or DEFAULT_CONFIG
         try:
-            with path.open("rb") as file:
-                return _checked(path, tomllib.load(file))
+            return _checked(path, tomllib.loads(_read(path).decode()))
         except OSError as exc:
             # Without a configuration the service has its defaults, and so have we; one
             # that we may not read belongs to a service that we may not ask either.
             if self.given_config is None:
                 return {}
             raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
+            # tomllib lets RecursionError through: a thousand brackets.
             raise UsageError(
                 f"{path}: {exc}", hint="xtraced --check-config says more; "
                 "--store and --socket do without it",
@@ -61,6 +69,32 @@ def _checked(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """The configuration, if the two places in it are texts; the rest is the service's."""
     for section, key in (("store", "directory"), ("control", "socket")):
         table = config.get(section, {})
-        if not isinstance(table, dict) or not isinstance(table.get(key, ""), str):
+        given = table.get(key, "-") if isinstance(table, dict) else None
+        if not isinstance(given, str) or not given:
             raise UsageError(f"{path}: {section}.{key} is not a path")
     return config
+
+
+def parse_path(text: str) -> Path:
+    """A path on the command line. Raises UsageError for an empty one, which would be the
+    current directory: a shell's variable that is not set."""
+    if not text:
+        raise UsageError("an empty path", hint="is a variable of the shell not set?")
+    return Path(text)
+
+
+def _read(path: Path) -> bytes:
+    """A whole configuration file. Raises OSError; UsageError for what has no end, or a far
+    one."""
+    # A FIFO's open would wait for a writer, and it is refused anyway.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UsageError(f"{path} is not a regular file", hint=_CONFIG_HINT)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_CONFIG + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_CONFIG:
+        raise UsageError(f"{path} is larger than 1 MiB", hint=_CONFIG_HINT)
+    return content

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tracelib.errors import UsageError
 from tracelib.store import fsops
+from xtracectl.places import parse_path
 from xtracectl.stopping import held
 
 STANDARD_OUTPUT = "-"
@@ -70,15 +71,15 @@ class _File:
 @contextmanager
 def opened(path: str, *, binary: bool) -> Iterator[Sink]:
     """`path` is a file, or "-". A regular file gets its name only when all is written, and
-    takes the place of one that had it. Raises UsageError for binary data to a terminal;
-    StoreError."""
+    takes the place of one that had it. Raises UsageError for binary data to a terminal and
+    for an empty path; StoreError."""
     if path == STANDARD_OUTPUT:
         if binary and sys.stdout.isatty():
             raise _refusal("standard output")
         yield _StandardOutput()
         sys.stdout.flush()
         return
-    target = Path(path)
+    target = parse_path(path)
     try:
         special = not stat.S_ISREG(target.stat().st_mode)
     except OSError:

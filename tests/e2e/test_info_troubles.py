@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from tests.support import captures
 from tests.support.captures import capture, expected
 from tests.support.xentrace import noise, timed, window
-from tests.support.xtracectl import info, output, run
+from tests.support.xtracectl import info, output, run, shell
 
 
 def test_empty_file(tmp_path):
@@ -86,6 +87,66 @@ def test_problems_are_listed_for_people(tmp_path):
     assert done.returncode == 1
     assert b"1 problem:" in done.stdout
     assert b"the file ends inside a window, 5 bytes early" in done.stdout
+
+
+READERS = pytest.mark.parametrize("command", ["info", "dump", "verify", "summary"])
+
+
+@READERS
+def test_closed_standard_input(command):
+    done = shell(f"$XTRACECTL {command} - <&-")
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "xtracectl: standard input is closed\n"
+        "  hint: send a trace into it, or name a file\n"
+    )
+
+
+@READERS
+def test_file_that_cannot_be_read(command):
+    """The first read fails: nothing is mapped at address 0."""
+    done = run(command, "/proc/self/mem")
+    assert done.returncode == 6
+    assert b"xtracectl: cannot read /proc/self/mem: Input/output error (EIO)" in done.stderr
+
+
+@READERS
+@pytest.mark.parametrize("name", ["x" * 300, "/dev/null/x"])
+def test_impossible_name(command, name):
+    done = run(command, name)
+    assert done.returncode == 6
+    assert b"cannot open" in done.stderr
+
+
+@READERS
+def test_empty_name(command):
+    """Not the current directory: it comes of a shell's variable that is not set."""
+    done = run(command, "")
+    assert done.returncode == 2
+    assert b"an empty name is no file" in done.stderr
+    for words in (("--store", ""), ("--config", ""), ("--socket", "")):
+        done = run(*words, command)
+        assert done.returncode == 2
+        assert b"an empty path" in done.stderr
+
+
+@READERS
+@pytest.mark.parametrize("rate", ["999999999999999999999", "99999999999G", "1000.1G", "999999"])
+def test_impossible_rate(command, rate, tmp_path):
+    """Refused as by the service, not an overflow somewhere behind."""
+    if command == "verify":
+        pytest.skip("has no --cpu-hz")
+    done = run(command, captures.write("idle.trace", tmp_path), "--cpu-hz", rate)
+    assert done.returncode == 2
+    assert b"is no clock rate: one is from 1M to 1000G" in done.stderr
+
+
+def test_highest_and_lowest_rate(tmp_path):
+    path = captures.write("idle.trace", tmp_path)
+    cycles = expected()["idle.trace"]["last_tsc"], expected()["idle.trace"]["first_tsc"]
+    span = int(cycles[0]) - int(cycles[1])
+    assert info(path, "--cpu-hz", "1000G")["span_ns"] == span // 1000
+    assert info(path, "--cpu-hz", "1M")["span_ns"] == span * 1000
 
 
 @pytest.mark.parametrize("command", ["info", "dump", "verify"])

@@ -17,7 +17,7 @@ from tracelib import errors
 from tracelib.errors import XtraceError
 from xtracectl.cli import COMMANDS, build_parser, load, main
 from xtracectl.exits import MEANINGS, Exit, exit_code
-from xtracectl.places import DEFAULT_SOCKET, DEFAULT_STORE, Options
+from xtracectl.places import DEFAULT_SOCKET, DEFAULT_STORE, MAX_CONFIG, Options
 
 
 def run(*words, **kwargs):
@@ -126,6 +126,9 @@ def test_places_of_the_configuration(tmp_path):
         ("[store", r"xtraced.toml: "),
         ("store = 3", "store.directory is not a path"),
         ("[control]\nsocket = 3", "control.socket is not a path"),
+        ('[store]\ndirectory = ""', "store.directory is not a path"),
+        ("a = " + "[" * 1000, "xtraced.toml: "),
+        ("#" * (MAX_CONFIG + 1), "is larger than 1 MiB"),
     ],
 )
 def test_a_configuration_that_cannot_be_read(tmp_path, capsys, text, message):
@@ -133,6 +136,22 @@ def test_a_configuration_that_cannot_be_read(tmp_path, capsys, text, message):
     config.write_text(text)
     assert main(["status", "--config", str(config)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_configuration_that_is_no_file(tmp_path, capsys):
+    """Neither read for ever nor waited for."""
+    os.mkfifo(tmp_path / "fifo")
+    for path in ("/dev/zero", str(tmp_path / "fifo"), str(tmp_path)):
+        assert main(["--config", path, "status"]) == 2
+        assert f"{path} is not a regular file" in capsys.readouterr().err
+
+
+def test_the_largest_configuration(tmp_path):
+    config = tmp_path / "xtraced.toml"
+    head = '[store]\ndirectory = "/srv/x"\n#'
+    config.write_text(head.ljust(MAX_CONFIG, "x"))
+    options = build_parser("status").parse_args(["status", "--config", str(config)], Options())
+    assert options.store == Path("/srv/x")
 
 
 def test_a_configuration_that_does_not_matter(tmp_path, path):

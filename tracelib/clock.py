@@ -20,6 +20,13 @@ from tracelib.errors import UsageError
 from tracelib.units import Nanoseconds, Tsc
 
 _SECOND = 10**9
+_NO_TIME = 1 << 63
+"""In the year 2262: does not fit into the columns of times."""
+_TOO_LONG = 1 << 61
+"""Cycles between two anchors, some decades: `scale` cannot divide by more."""
+
+MAX_HZ = 10**12
+"""No time stamp counter is faster; what says so is damaged, and taken for not saying."""
 
 NO_RATE_HINT = "this trace does not say its clock rate; give it with --cpu-hz, e.g. --cpu-hz 2.4G"
 
@@ -39,20 +46,21 @@ def find_rate(info: TraceInfo, override: int | None = None) -> Rate | None:
     """The rate to use for a trace; None if nobody knows it."""
     if override is not None:
         return Rate(override, "--cpu-hz")
-    if info.tsc_hz:
+    if info.tsc_hz and info.tsc_hz <= MAX_HZ:
         return Rate(info.tsc_hz, info.tsc_source or "the trace")
     anchors = usable_anchors(info.anchors)
     if len(anchors) >= 2:
         cycles = anchors[-1].tsc - anchors[0].tsc
         elapsed = anchors[-1].monotonic - anchors[0].monotonic
-        if elapsed > 0:
-            return Rate((cycles * _SECOND + elapsed // 2) // elapsed, "clock anchors")
+        hz = (cycles * _SECOND + elapsed // 2) // elapsed if elapsed > 0 else 0
+        if 0 < hz <= MAX_HZ:
+            return Rate(hz, "clock anchors")
     return None
 
 
 def usable_anchors(anchors: Sequence[ClockAnchor]) -> list[ClockAnchor]:
-    """In time order, one for each TSC."""
-    by_tsc = {anchor.tsc: anchor for anchor in anchors}
+    """In time order, one for each TSC; without those whose time no clock has shown."""
+    by_tsc = {anchor.tsc: anchor for anchor in anchors if 0 <= anchor.realtime < _NO_TIME}
     return [by_tsc[tsc] for tsc in sorted(by_tsc)]
 
 
@@ -123,7 +131,7 @@ def _pieces(anchors: Sequence[ClockAnchor], rate: Rate | None) -> list[_Piece]:
     pieces = [
         _Piece(a.tsc, a.realtime, b.tsc - a.tsc, b.realtime - a.realtime)
         for a, b in pairwise(anchors)
-        if b.realtime > a.realtime
+        if b.realtime > a.realtime and b.tsc - a.tsc < _TOO_LONG
     ]
     if not pieces and anchors and rate is not None:
         pieces = [_Piece(anchors[0].tsc, anchors[0].realtime, rate.hz, _SECOND)]
@@ -143,7 +151,7 @@ def scale(values: I64, numerator: int, denominator: int) -> I64:
     """floor(values * numerator / denominator), exact although the product needs 128 bits.
 
     Long division in base 2**bits: what is carried over is below the denominator, so with
-    bits small enough nothing overflows. Both must be positive; the denominator below 2**62.
+    bits small enough nothing overflows. Both must be positive; the denominator below 2**61.
     """
     # Not np.divmod: floor division by one number for all is several times faster.
     whole = values // denominator

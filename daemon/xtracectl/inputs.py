@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracelib.errors import XtraceError
+from tracelib.errors import UsageError, XtraceError
 from tracelib.units import parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
@@ -35,8 +35,17 @@ def add_clock(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_RATES = 10**6, 10**12
+"""Hertz; those that the service takes. Times in nanoseconds stay within 64 bits."""
+
+
 def _rate(text: str) -> int:
-    return parse_hz(text)
+    rate = parse_hz(text)
+    if not _RATES[0] <= rate <= _RATES[1]:
+        raise UsageError(
+            f"{text!r} is no clock rate: one is from 1M to 1000G", hint="write it like 2.4G"
+        )
+    return rate
 
 
 def paths(options: Options) -> list[str]:

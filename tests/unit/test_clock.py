@@ -26,7 +26,7 @@ def anchor(tsc: int, realtime: int, monotonic: int) -> ClockAnchor:
 
 @given(
     st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1, max_size=5),
-    st.integers(1, 10**9), st.integers(1, 1 << 45),
+    st.integers(1, 10**9), st.integers(1, 1 << 45) | st.integers(1, (1 << 61) - 1),
 )
 def test_scale_is_exact(values, numerator, denominator):
     # Results of 64 bits and more are nobody's time.
@@ -80,6 +80,23 @@ def test_rate_from_anchors():
     anchors = [anchor(1000, EPOCH, 0), anchor(1000 + 120_000_000_000, EPOCH, 60 * SECOND)]
     info = TraceInfo("segment", "x", anchors=anchors)
     assert find_rate(info) == Rate(2_000_000_000, "clock anchors")
+
+
+U64 = st.integers(0, (1 << 64) - 1)
+
+
+@given(st.lists(st.builds(anchor, U64, U64, U64), max_size=4), U64, U64, U64)
+def test_nonsense_is_no_crash(anchors, hz, start, tsc):
+    """A file may say anything; what no machine does is taken for not said."""
+    info = TraceInfo("segment", "x", tsc_hz=hz, anchors=anchors)
+    rate = find_rate(info)
+    assert rate is None or 0 < rate.hz <= 10**12
+    clock = Clock(Tsc(start), rate, anchors)
+    if rate is not None:
+        assert clock.elapsed(tscs(tsc)).shape == (1,)
+    if clock.dated:
+        assert clock.realtime(tscs(tsc)).shape == (1,)
+        assert 0 <= clock.tsc_at_realtime(Nanoseconds(EPOCH)) < 1 << 64
 
 
 def test_wall_clock_follows_the_anchors():

@@ -15,7 +15,10 @@ from tracelib.clock import Clock
 from tracelib.errors import UsageError
 from tracelib.units import Nanoseconds, Tsc, parse_duration
 
-_HINT = "write 2.5s (after the first record), 2026-11-30T22:14:05, =-10m, or tsc:NUMBER"
+_HINT = (
+    "write 2.5s (after the first record), 2026-11-30T22:14:05, tsc:NUMBER, or, before now, "
+    "--since=-10m"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def parse_moment(text: str, now: Nanoseconds) -> Moment:
         pass
     else:
         if "-" in word[1:]:
-            return Moment(realtime=_nanoseconds(moment))
+            return Moment(realtime=_nanoseconds(text, moment))
     try:
         return Moment(elapsed=parse_duration(word))
     except UsageError:
@@ -68,7 +71,17 @@ def _parse_tsc(text: str, digits: str) -> Tsc:
     return Tsc(value)
 
 
-def _nanoseconds(moment: datetime.datetime) -> Nanoseconds:
-    since = moment.astimezone(datetime.UTC) - datetime.datetime.fromtimestamp(0, datetime.UTC)
-    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+def _nanoseconds(text: str, moment: datetime.datetime) -> Nanoseconds:
+    try:
+        since = moment.astimezone(datetime.UTC) - datetime.datetime.fromtimestamp(0, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        # Before the year 1 or behind 9999, in this time zone or in UTC.
+        micros = -1
+    else:
+        micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    if not 0 <= micros * 1000 < 1 << 63:
+        raise UsageError(
+            f"{text!r} is out of range", hint="a trace may be from 1970 to 2262; "
+            "leave the option out to have no limit",
+        )
     return Nanoseconds(micros * 1000)

@@ -136,6 +136,9 @@ def test_binary_to_a_terminal_is_refused(path):
     [
         (("--since", "yesterday"), "is not a time"),
         (("--since", "2026-11-30"), "no clock anchors"),
+        (("--since", "0001-01-01T00:00:00"), "is out of range"),
+        (("--until", "9999-12-31T23:59:59-23:00"), "is out of range"),
+        (("-o", ""), "an empty path"),
         (("--since", "2s"), "needs the clock rate"),
         (("--cpu", "0-x"), "CPU"),
         (("--event", "vmexitt"), "vmexit"),

@@ -40,6 +40,33 @@ def test_before_now():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00",
+        "9999-12-31T23:59:59", "9999-12-31T23:59:59-23:00", "1969-12-31T23:59:59Z",
+        "2262-04-12T00:00:00Z",
+    ],
+)
+def test_times_that_no_trace_has(text):
+    with pytest.raises(UsageError, match="is out of range") as error:
+        parse_moment(text, NOW)
+    assert "1970 to 2262" in (error.value.hint or "")
+
+
+def test_the_first_and_the_last_time():
+    assert parse_moment("1970-01-01T00:00:00Z", NOW).realtime == 0
+    last = parse_moment("2262-04-11T23:47:16Z", NOW).realtime
+    assert last is not None
+    assert (1 << 63) - 10**9 < last < 1 << 63
+
+
+def test_the_hint_can_be_taken():
+    with pytest.raises(UsageError) as error:
+        parse_moment("abc", NOW)
+    assert "--since=-10m" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
     "text", ["", "abc", "tsc:", "tsc:-1", "tsc:1x", "2026-13-01", "5 parsecs", "--3"]
 )
 def test_rubbish(text):

@@ -42,14 +42,17 @@ _TIME_UNITS = {
     "d": 86400 * 10**9,
     "w": 7 * 86400 * 10**9,
 }
-# Python refuses to turn more than 4300 digits into a number; nothing here needs a hundred.
-_NUMBER_UNIT = re.compile(r"\s*(\d{1,100}(?:\.\d{1,100})?)\s*([A-Za-z]*)\s*\Z")
+_NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z")
+_MAX_DIGITS = 100
+"""Python refuses to turn more than 4300 into a number."""
 
 
 def _scaled(text: str, units: dict[str, int], what: str, example: str) -> int:
     match = _NUMBER_UNIT.match(text)
     if match is None or match[2] not in units:
         raise UsageError(f"{text!r} is not {what}", hint=f"write it like {example}")
+    if len(match[1]) > _MAX_DIGITS:
+        raise UsageError("a number is too long", hint=f"write it like {example}")
     number, _, fraction = match[1].partition(".")
     scale = units[match[2]]
     # Integer arithmetic: floats would round sizes above 2**53 and rates like 2.4G.

@@ -25,7 +25,7 @@ from tests.support.sim import Hypervisor
 from tracelib.errors import LockedError, SourceError
 from tracelib.records import CPU_CHANGE, LOST_RECORDS, make_record, parse_lost
 from xtraced.sources import Masks
-from xtraced.sources.sim import abi
+from xtraced.sources.sim import abi, connection
 from xtraced.sources.sim.abi import Fault, Op
 from xtraced.sources.sim.client import SimSource
 from xtraced.sources.sim.options import SimOptions
@@ -255,6 +255,67 @@ def test_truth_that_could_not_be_written_is_refused_at_the_start(tmp_path: Path,
 def test_trying_the_truth_leaves_nothing(tmp_path: Path):
     with opened(SimOptions(cpus=1, truth=tmp_path / "truth.json")):
         assert list(tmp_path.iterdir()) == []
+
+
+def wait_for_events(taker: Taker) -> None:
+    """As long as any come."""
+    while taker.wait_for_event():
+        pass
+
+
+def test_hypervisor_that_dies_is_noticed_at_once_and_its_rings_can_still_be_drained():
+    """Whoever waits for an event wakes; what was traced is there; nothing hangs."""
+    with opened(SimOptions(cpus=1, rate=20_000_000)) as source:
+        taker = Taker(source)
+        source.enable()
+        assert taker.wait_for_event()
+        assert source.pid is not None
+        os.kill(source.pid, signal.SIGKILL)
+        with pytest.raises(SourceError, match="the simulated hypervisor is gone"):
+            wait_for_events(taker)
+        for ask in (source.finished, source.masks_in_force, source.disable):
+            with pytest.raises(SourceError, match="the simulated hypervisor is gone"):
+                ask()
+        assert source.read_tsc() is None
+        assert taker.drain() > 0
+
+
+def test_hypervisor_that_goes_while_others_listen(tmp_path: Path):
+    """The same for one that was attached to, and ended in good order."""
+    with Hypervisor(tmp_path / "m", cpus=1) as machine:
+        source = SimSource(SimOptions(socket=machine.socket), pages=8)
+        source.open()
+        machine.close()
+        with pytest.raises(SourceError, match=r"at .*/m/sim\.sock is gone"):
+            Taker(source).wait_for_event()
+        source.close()
+
+
+def test_hypervisor_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch):
+    """A late answer, descriptors and all, is not taken for that of the next request."""
+    with opened(SimOptions(cpus=1)) as source:
+        pid, links = source.pid, Path("/proc/self/fd")
+        assert pid is not None
+        before = len(list(links.iterdir()))
+        os.kill(pid, signal.SIGSTOP)
+        for op in (Op.MAP, Op.READ_CLOCK):
+            monkeypatch.setattr(source._connection, "_patience", 0.05)
+            with pytest.raises(SourceError, match="does not answer: timed out"):
+                source.ask(op)
+        os.kill(pid, signal.SIGCONT)
+        monkeypatch.setattr(source._connection, "_patience", 60.0)
+        assert source.masks_in_force() == EVERYTHING
+        assert len(list(links.iterdir())) == before
+
+
+def test_hypervisor_that_hangs_is_ended_with_its_source(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connection, "_END_TIMEOUT", 0.05)
+    with opened(SimOptions(cpus=1)) as source:
+        pid = source.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_standalone_ends_with_its_last_connection(tmp_path: Path):

@@ -16,7 +16,7 @@ from typing import Any, Self
 from tracelib.ring.layout import PAGE_BYTES, parse_t_info
 from xtraced.sources.sim import abi
 from xtraced.sources.sim.abi import Fault, Op
-from xtraced.sources.sim.client import Connection, Reply
+from xtraced.sources.sim.connection import Connection, Reply
 from xtraced.sources.sim.options import SimOptions, argv
 
 

@@ -21,7 +21,7 @@ import pytest
 from tests.support.sim import Hypervisor
 from tracelib.errors import SourceError
 from xtraced.sources.sim.abi import Op
-from xtraced.sources.sim.client import Connection
+from xtraced.sources.sim.connection import Connection
 from xtraced.sources.xen.host import Host
 from xtraced.sources.xen.source import XenSource
 

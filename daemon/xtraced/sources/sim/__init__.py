@@ -8,5 +8,6 @@ engine      the guests, compiled; guests has their tables
 workload    the guests at the pace of real time; replay has a file instead
 server      the process: socket, ticks, end
 truth       what it did, exactly
+connection  a request and its reply, as seen by a consumer
 client      the source that starts it or attaches to it
 """

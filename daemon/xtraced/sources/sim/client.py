@@ -6,15 +6,11 @@ import errno
 import hashlib
 import mmap
 import os
-import socket
+import select
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
 
 from tracelib.errors import LockedError, SourceError
 from tracelib.ring.layout import PAGE_BYTES, RingPages, data_bytes, parse_t_info
@@ -22,92 +18,8 @@ from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.sources import HypervisorInfo, Masks, Ring
 from xtraced.sources.sim import abi
 from xtraced.sources.sim.abi import Op
-from xtraced.sources.sim.options import SimOptions, argv
-
-_ANSWER_TIMEOUT = 10.0
-"""Seconds; an answer takes a tick, a start a fraction of a second."""
-
-
-class Reply(NamedTuple):
-    value: int
-    payload: bytes
-    fds: list[int]
-
-
-class Connection:
-    """One connection to a hypervisor: a request, its reply."""
-
-    def __init__(self, peer: socket.socket, name: str) -> None:
-        self._peer = peer
-        self._name = name
-        self.process: subprocess.Popen[bytes] | None = None
-        """The hypervisor, if we started it."""
-        peer.settimeout(_ANSWER_TIMEOUT)
-
-    @classmethod
-    def to(cls, path: Path) -> Connection:
-        """Attach to the hypervisor that listens at `path`. Raises SourceError."""
-        peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            peer.connect(str(path))
-        except OSError as exc:
-            peer.close()
-            raise SourceError(
-                f"no simulated hypervisor at {path}: {exc.strerror or exc}", errno=exc.errno,
-                hint=f"start one: python -m xtraced.sources.sim --socket {path}",
-            ) from exc  # fmt: skip
-        return cls(peer, str(path))
-
-    @classmethod
-    def spawn(cls, options: SimOptions) -> Connection:
-        """Start a hypervisor that ends with this connection. Raises SourceError.
-
-        It has a session of its own, so a terminal's interrupt reaches the service only.
-        """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [
-            sys.executable, "-m", "xtraced.sources.sim",
-            f"--connection={theirs.fileno()}", *argv(options),
-        ]  # fmt: skip
-        with theirs:
-            try:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()], start_new_session=True,
-                )  # fmt: skip
-            except OSError as exc:
-                ours.close()
-                raise SourceError(
-                    f"cannot start the simulated hypervisor: {exc.strerror}", errno=exc.errno
-                ) from exc
-        connection = cls(ours, "the simulated hypervisor")
-        connection.process = process
-        return connection
-
-    def ask(self, op: Op, value: int = 0, payload: bytes = b"") -> Reply:
-        """Raises SourceError with the hypervisor's errno, or because it does not answer."""
-        try:
-            self._peer.send(abi.HEADER.pack(op, 0, value) + payload)
-            packet, fds, _, _ = socket.recv_fds(self._peer, abi.PACKET_BYTES, 1)
-        except OSError as exc:
-            raise SourceError(
-                f"{op.name.lower()}: {self._name} does not answer: {exc.strerror or exc}",
-                errno=exc.errno,
-            ) from exc
-        if len(packet) < abi.HEADER.size:
-            raise SourceError(f"{op.name.lower()}: {self._name} has gone", errno=errno.EPIPE)
-        _, error, value = abi.HEADER.unpack_from(packet)
-        if error:
-            reason = packet[abi.HEADER.size :].decode()
-            raise SourceError(reason or f"{op.name.lower()}: {os.strerror(error)}", errno=error)
-        return Reply(value, packet[abi.HEADER.size :], fds)
-
-    def close(self) -> None:
-        """A hypervisor that we started ends now; its truth file is written then."""
-        self._peer.close()
-        if self.process is not None:
-            self.process.wait()
-            self.process = None
+from xtraced.sources.sim.connection import Connection, Reply
+from xtraced.sources.sim.options import SimOptions
 
 
 class SimSource:
@@ -121,7 +33,9 @@ class SimSource:
         self._connection: Connection | None = None
         self._info: HypervisorInfo | None = None
         self._rings: list[Ring] = []
-        self._notifier = -1
+        self._event = -1
+        self._notifier: select.epoll | None = None
+        """Readable for an event, and for the hypervisor's end, which nothing else tells."""
         self._shared: memoryview | None = None
 
     @property
@@ -139,7 +53,7 @@ class SimSource:
 
     @property
     def notifier(self) -> int:
-        return self._notifier
+        return -1 if self._notifier is None else self._notifier.fileno()
 
     @property
     def pid(self) -> int | None:
@@ -165,7 +79,7 @@ class SimSource:
     def _bind(self) -> None:
         # Before anything else: a second consumer then changes nothing.
         try:
-            (self._notifier,) = self._ask(Op.BIND_VIRQ).fds
+            (self._event,) = self._ask(Op.BIND_VIRQ).fds
         except SourceError as error:
             if error.errno != errno.EEXIST:
                 raise
@@ -173,6 +87,9 @@ class SimSource:
                 "VIRQ_TBUF is bound already: somebody else consumes the trace buffers",
                 errno=error.errno, hint="only one of xtraced and xentrace can run",
             ) from error  # fmt: skip
+        self._notifier = select.epoll()
+        self._notifier.register(self._event, select.EPOLLIN)
+        self._notifier.register(self._connected, select.EPOLLRDHUP)
 
     def _ask_physinfo(self) -> HypervisorInfo:
         try:
@@ -228,8 +145,9 @@ class SimSource:
 
     def acknowledge(self) -> int:
         try:
-            return os.eventfd_read(self._notifier)
+            return os.eventfd_read(self._event)
         except BlockingIOError:
+            self._check_alive()
             return 0
 
     def set_masks(self, masks: Masks) -> None:
@@ -249,19 +167,24 @@ class SimSource:
 
     def read_tsc(self) -> Tsc | None:
         shared = self._read_shared()
-        if shared.tsc_hz == 0:
+        # Pages of a hypervisor that is gone stay mapped; its clock would seem to go on.
+        if shared.tsc_hz == 0 or self._connected.gone:
             return None
         return Tsc(shared.tsc_at(Nanoseconds(time.monotonic_ns())))
 
     def finished(self) -> bool:
         if not self._read_shared().finished:
+            self._check_alive()
             return False
         return all(ring.words[0] == ring.words[1] for ring in self._rings)
 
     def close(self) -> None:
-        if self._notifier >= 0:
-            os.close(self._notifier)
-            self._notifier = -1
+        if self._notifier is not None:
+            self._notifier.close()
+            self._notifier = None
+        if self._event >= 0:
+            os.close(self._event)
+            self._event = -1
         # Whoever still looks into a ring keeps its mapping alive until he lets go.
         for ring in self._rings:
             with suppress(BufferError):
@@ -276,9 +199,18 @@ class SimSource:
         """A request that other hypervisors do not know: TRUTH, FAULT, SHUTDOWN."""
         return self._ask(op, value)
 
-    def _ask(self, op: Op, value: int = 0, payload: bytes = b"") -> Reply:
+    @property
+    def _connected(self) -> Connection:
         assert self._connection is not None, "not open"
-        return self._connection.ask(op, value, payload)
+        return self._connection
+
+    def _ask(self, op: Op, value: int = 0, payload: bytes = b"") -> Reply:
+        return self._connected.ask(op, value, payload)
+
+    def _check_alive(self) -> None:
+        """Raises SourceError if no record can come any more, since nobody is there."""
+        if self._connected.gone:
+            raise self._connected.gone_error()
 
     def _tbuf_info(self) -> abi.TbufInfo:
         return abi.TbufInfo.decode(self._ask(Op.GET_INFO).payload)

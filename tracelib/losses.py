@@ -26,6 +26,8 @@ class Cause(enum.StrEnum):
     """The ring was full when tracing was switched off; Xen forgets that count."""
     DISCARDED = "discarded"
     """Lay in the ring when a service started that was told not to keep them."""
+    NOT_TRACED = "not_traced"
+    """Switched off on purpose, by a pause or a mask; no loss, but nobody knows what happened."""
     RETENTION = "retention"
     """Deleted with their segment to stay within the store's limits."""
 

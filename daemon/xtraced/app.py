@@ -51,11 +51,13 @@ def run(settings: Settings, reload: Reload | None = None) -> int:
         held.callback(output.flush)
         fsops.make_directory(store, group=fsops.find_group(GROUP))
         held.enter_context(hold_lock(store / ".lock", what=f"the store {store}"))
-        for recovered in recover.recover(store):
+        left_over = recover.recover(store)
+        for recovered in left_over:
             log.warning("segment_recovered", **recovered._asdict())
         source = make_source(settings)
         held.enter_context(_opened(source, leave_enabled=settings.collect.leave_enabled))
-        complete = _run_trio(settings, source, reload and _with_log_level(reload, output))
+        reload_all = reload and _with_log_level(reload, output)
+        complete = _run_trio(settings, source, reload_all, bool(left_over))
     return 0 if complete else 1
 
 
@@ -101,10 +103,12 @@ def _disable_quietly(source: Source) -> None:
         log.error("tracing_left_on", error=str(exc))
 
 
-def _run_trio(settings: Settings, source: Source, reload: Reload | None) -> bool:
+def _run_trio(
+    settings: Settings, source: Source, reload: Reload | None, after_crash: bool
+) -> bool:
     """Raises the first XtraceError out of the exception groups that nurseries make."""
     try:
-        return trio.run(_main, settings, source, reload)
+        return trio.run(_main, settings, source, reload, after_crash)
     except BaseExceptionGroup as group:
         expected, rest = group.split(XtraceError)
         if rest is not None or expected is None:
@@ -117,7 +121,9 @@ def _first(group: BaseExceptionGroup[XtraceError]) -> XtraceError:
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
-async def _main(settings: Settings, source: Source, reload: Reload | None) -> bool:
+async def _main(
+    settings: Settings, source: Source, reload: Reload | None, after_crash: bool
+) -> bool:
     with ExitStack() as held:
         notifier = Notifier.from_environment()
         held.callback(notifier.close)
@@ -127,7 +133,7 @@ async def _main(settings: Settings, source: Source, reload: Reload | None) -> bo
         held.callback(listener.close)
         service = Service(
             settings, source, clock=SystemClock(), notifier=notifier,
-            watchdog=watchdog_interval(), reload=reload,
+            watchdog=watchdog_interval(), reload=reload, after_crash=after_crash,
         )
         policy = Policy(uid=os.geteuid(), group=group, status_for_all=for_all)
 

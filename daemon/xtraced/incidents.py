@@ -58,18 +58,25 @@ class Incidents:
                       found=drain.cons)
 
     def check_predecessor(
-        self, accounts: Iterable[RingAccount], stored: Mapping[CpuId, RingPosition]
+        self, accounts: Iterable[RingAccount], stored: Mapping[CpuId, RingPosition], *,
+        crashed: bool,
     ) -> None:
         """Compare where the stored records of each ring end with where its consumer index is:
-        what lies between was taken by a service that died before it could store it."""
+        what lies between was taken by a service that died before it could store it.
+
+        If that service died (`crashed`) with the hypervisor, its rings are gone as well, and
+        whatever they held is missing.
+        """
         for account in accounts:
             position = stored.get(account.ring.cpu)
             cons = account.ring.words[CONS_WORD]
-            if (
-                position is None
-                or position.ring_id != account.ring.identity
-                or position.ring_end == cons
-            ):
+            if position is None:
+                continue
+            if position.ring_id != account.ring.identity:
+                if crashed:
+                    self._add(account, Cause.CRASH, detail="the rings of the run before are gone")
+                continue
+            if position.ring_end == cons:
                 continue
             self._add(
                 account, Cause.CRASH, first=position.last_tsc,
@@ -91,6 +98,17 @@ class Incidents:
         self._add(
             account, Cause.DISCARDED, records=records, size=size, detail="lay in the ring at start"
         )
+
+    def not_traced(
+        self, accounts: Iterable[RingAccount], first: Tsc | None, last: Tsc | None, why: str
+    ) -> None:
+        """Tracing was off, or said nothing of who runs, on purpose; `first` to `last`. It is in
+        the stream, so that no reader takes the silence for something that lasted."""
+        now = self._clock.realtime()
+        self._untold += [
+            Loss(Cause.NOT_TRACED, account.ring.cpu, None, None, first, last, now, why)
+            for account in accounts
+        ]
 
     def _add(
         self, account: RingAccount, cause: Cause, *, records: int | None = None,

@@ -27,7 +27,7 @@ from tracelib.version import VERSION
 from xtraced.clock import Clock
 from xtraced.collector import Collector
 from xtraced.masking import MaskKeeper
-from xtraced.sources import Source
+from xtraced.sources import RUNSTATE_CHANGE, Source
 from xtraced.staging import StagingPool
 
 STALL_IS_TROUBLE = 1_000_000_000
@@ -42,8 +42,6 @@ SILENCE = 10_000_000_000
 
 QUIET = 60_000_000_000
 """No record at all for so long (ns) is suspicious by itself, if the scheduler is traced."""
-
-RUNSTATE_CHANGE = 0x00021001
 
 NO_BUFFER = "no buffer"
 

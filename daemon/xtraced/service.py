@@ -19,10 +19,11 @@ import structlog
 import trio
 
 from tracelib.chunks import ClockAnchor
+from tracelib.cpulist import format_cpu_list
 from tracelib.errors import ConfigError, SourceError, UsageError, XtraceError
 from tracelib.status import MaskStatus, Status
 from tracelib.store.recover import RingPosition, ring_positions
-from tracelib.units import CpuId, Nanoseconds, format_size
+from tracelib.units import CpuId, Nanoseconds, Tsc, format_size
 from xtraced.clock import Clock
 from xtraced.collector import Collector, Pace
 from xtraced.config import Reloaded
@@ -60,13 +61,17 @@ class Service:
         notifier: Notifier,
         watchdog: Nanoseconds | None,
         reload: Reload | None = None,
+        after_crash: bool = False,
     ) -> None:
+        """`after_crash`: the service before this one left a segment unsealed."""
         self.settings = settings
         self._source = source
         self._clock = clock
         self._notifier = notifier
         self._watchdog = watchdog
         self._reload = reload
+        self._after_crash = after_crash
+        self._paused_at: Tsc | None = None
         self._run_id = new_run_id()
         self._started_at = clock.realtime()
         self._started = clock.monotonic()
@@ -125,7 +130,7 @@ class Service:
     async def _start(self) -> None:
         self._masks.set(self._masks.wanted)
         self.collector.incidents.check_predecessor(
-            self.collector.accounts, await self._stored_positions()
+            self.collector.accounts, await self._stored_positions(), crashed=self._after_crash
         )
         path = await self._writer.open(self._opening()).wait()
         log.info("store_open", segment=path)
@@ -170,6 +175,9 @@ class Service:
     async def _finish(self) -> bool:
         """Tracing off, every ring once more, queue written, segment sealed: or what of it
         fits into the time that a stop may take (R05, R06)."""
+        if self._paused_at is not None:
+            with self._source_may_fail("read the clock"):
+                self._note_pause()
         self._phase = "stopping"
         if not self.settings.collect.leave_enabled:
             with self._source_may_fail("disable"):
@@ -290,6 +298,7 @@ class Service:
         self.collector.drain("command")
         self.collector.hand_off()
         self._phase = "paused"
+        self._paused_at = self._source.read_tsc()
         log.info("paused")
 
     def resume(self) -> None:
@@ -297,11 +306,31 @@ class Service:
         if self._phase != "paused":
             return
         self._masks.set(self._masks.wanted)
-        # Who ran where while nothing was traced, nobody knows.
-        self.collector.runstates.forget()
+        self._note_pause()
+        self._paused_at = None
         self._source.enable()
         self._phase = "collecting"
         log.info("resumed")
+
+    def _note_pause(self) -> None:
+        """Who ran where while nothing was traced, nobody knows."""
+        self.collector.runstates.forget()
+        self.collector.incidents.not_traced(
+            self.collector.accounts, self._paused_at, self._source.read_tsc(), "paused"
+        )
+
+    def _note_mask(self, before: Masks) -> None:
+        """From now on nobody knows who runs on the CPUs whose scheduling is masked out."""
+        after = self._masks.in_force
+        dark = [
+            account for account in self.collector.accounts
+            if before.shows_who_runs(account.ring.cpu)
+            and not after.shows_who_runs(account.ring.cpu)
+        ]
+        if dark:
+            self.collector.runstates.forget()
+            now = self._source.read_tsc()
+            self.collector.incidents.not_traced(dark, now, now, "masked out from here on")
 
     def set_masks(self, events: int | None, cpus: frozenset[CpuId] | str | None) -> MaskStatus:
         """Trace something else from now on; a new segment says so in its metadata.
@@ -316,9 +345,11 @@ class Service:
         if wanted != self._masks.wanted or not self._masks.ours:
             self.collector.drain("command")
             self.collector.hand_off()
+            before = self._masks.in_force
             self._masks.set(wanted)
+            self._note_mask(before)
             self._rotation.rotate("mask", even_if_empty=True)
-            log.info("mask_changed", events=hex(wanted.events))
+            log.info("mask_changed", events=hex(wanted.events), cpus=format_cpu_list(wanted.cpus))
         return self.mask_status()
 
     def mask_status(self) -> MaskStatus:

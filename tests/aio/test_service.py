@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,60 @@ async def test_pause_and_resume(bench):
         assert bench.source.enabled
         assert service.status().state == "collecting"
     assert len(bench.tscs()) == 5
+
+
+async def test_a_pause_is_in_the_stream(bench):
+    """Or what ran when it began would seem to have run until it ended."""
+    async with bench.running() as service:
+        bench.source.push(0, 5)
+        paused = bench.source.tsc
+        service.pause()
+        bench.source.tsc += 5000
+        service.resume()
+        bench.source.push(0, 5)
+    (path,) = bench.directory.glob("*.xtr")
+    with SegmentReader(path) as segment:
+        losses = segment.losses()
+    assert {(x.cause, x.cpu, x.records, x.first_tsc, x.last_tsc) for x in losses} == {
+        (Cause.NOT_TRACED, cpu, None, paused, paused + 5000) for cpu in (0, 1)
+    }
+    assert service.status().lost_unknown == [], "on purpose: no loss"
+
+
+async def test_a_mask_that_hides_who_runs_is_in_the_stream(bench):
+    async with bench.running() as service:
+        bench.source.push(0, 5)
+        service.set_masks(0x81000, "same")
+        now = bench.source.tsc
+        service.set_masks(0x0FFFF000, frozenset({CpuId(0)}))
+        service.set_masks(0x0FFFF000, None)
+    losses = []
+    for path in sorted(bench.directory.glob("*.xtr")):
+        with SegmentReader(path) as segment:
+            losses += segment.losses()
+    assert [(x.cause, x.cpu, x.first_tsc, x.last_tsc) for x in losses] == [
+        (Cause.NOT_TRACED, 0, now, now),
+        (Cause.NOT_TRACED, 1, now, now),
+    ]
+
+
+async def test_a_crash_of_the_whole_host_is_an_unknown_loss(tmp_path):
+    """What the rings held, and what was staged, is gone with them: never shown as 0."""
+    bench = Bench(tmp_path)
+    async with bench.running():
+        bench.source.push(0, 5)
+    bench.source.close()
+    again = Bench(tmp_path)
+    again.source.rings = [replace(ring, identity=ring.identity + 7) for ring in again.source.rings]
+    again.service = Service(
+        again.service.settings, again.source, clock=SystemClock(), notifier=again.said,
+        watchdog=None, after_crash=True,
+    )
+    async with again.running() as service:
+        assert service.status().lost_unknown == [Cause.CRASH]
+    with SegmentReader(max(tmp_path.glob("*.xtr"))) as segment:
+        assert [(x.cause, x.cpu, x.records) for x in segment.losses()] == [(Cause.CRASH, 0, None)]
+    again.source.close()
 
 
 async def test_a_new_mask_begins_a_new_segment_that_says_so(bench):

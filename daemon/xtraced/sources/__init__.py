@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tracelib.masks import passes
 from tracelib.units import CpuId, Tsc
+
+RUNSTATE_CHANGE = 0x00021001
+"""TRC_SCHED_RUNSTATE_CHANGE, without its state bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,10 @@ class Masks:
 
     events: int
     cpus: frozenset[CpuId] | None
+
+    def shows_who_runs(self, cpu: CpuId) -> bool:
+        """Whether a CPU's runstate changes are traced."""
+        return passes(self.events, RUNSTATE_CHANGE) and (self.cpus is None or cpu in self.cpus)
 
 
 class Source(Protocol):

@@ -68,3 +68,19 @@ def test_a_page_that_is_never_finished_does_not_hang_the_reader():
     abi.Shared(0, True, 1, 2, 3).write(page)
     page[8:12].cast("I")[0] = 7
     assert abi.Shared.read(page).finished
+
+
+def test_what_is_wrong_with_a_file_fits_into_a_packet():
+    """However long its name; the number stays right."""
+    problem = {"file": "x" * 30_000, "offset": 4096, "reason": "torn", "missing_bytes": None}
+    data = abi.Wrong(7, [problem] * 5, {"crash": None, "write_failed": 3}).encode()
+    assert len(data) <= abi.PACKET_BYTES - abi.HEADER.size
+    assert abi.Wrong.decode(data) == abi.Wrong(
+        7, [problem] * 2, {"crash": None, "write_failed": 3}
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"problems": 1}'])
+def test_what_is_wrong_cannot_be_anything(data):
+    with pytest.raises((ValueError, TypeError)):
+        abi.Wrong.decode(data)

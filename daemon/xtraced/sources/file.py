@@ -1,15 +1,21 @@
 """An xentrace file, a segment or a store, replayed as if live.
 
 It is the simulated hypervisor with another workload: the records of the file go through
-real rings, which wait for the consumer instead of dropping anything.
+real rings, which wait for the consumer instead of dropping anything. What is wrong with the
+file would not show in the new store, so it is logged.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import structlog
+
+from xtraced.sources.sim.abi import Wrong
 from xtraced.sources.sim.client import SimSource
 from xtraced.sources.sim.options import SimOptions
+
+_log = structlog.get_logger("source")
 
 
 def file_source(
@@ -21,4 +27,11 @@ def file_source(
     where the replaying process accounts for itself.
     """
     options = SimOptions(replay=path.absolute(), rate=rate, truth=truth)
-    return SimSource(options, pages=pages)
+    return SimSource(options, pages=pages, on_end=_log_what_is_wrong)
+
+
+def _log_what_is_wrong(wrong: Wrong) -> None:
+    for problem in wrong.first:
+        _log.warning("replay_damaged", **problem, problems=wrong.problems)
+    for cause, records in wrong.lost.items():
+        _log.warning("replay_lost_before", cause=cause, records=records)

@@ -30,13 +30,16 @@ plain structs.
                    anew afterwards      it is longer than a packet; also in the truth file
     FAULT          fault << 32 | cpu    -; faults are FAULT_* below, from now on
     SHUTDOWN       -                    -; then the hypervisor ends
+    WRONG          -                    JSON: what is wrong with a replayed file, as far as
+                                        it was read (struct Wrong below)
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import struct
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 ABI_VERSION = 1
 PACKET_BYTES = 65536
@@ -58,6 +61,7 @@ class Op(enum.IntEnum):
     TRUTH = 11
     FAULT = 12
     SHUTDOWN = 13
+    WRONG = 14
 
 
 class Fault(enum.IntEnum):
@@ -155,6 +159,31 @@ def decode_bitmap(data: bytes) -> frozenset[int] | None:
         return None
     bits = int.from_bytes(data, "little")
     return frozenset(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+
+
+class Wrong(NamedTuple):
+    """What a replay cannot show by its records, as JSON with these keys."""
+
+    problems: int
+    """How many places of the file are damaged."""
+    first: list[dict[str, Any]]
+    """Of the first of them `file`, `offset`, `reason` and `missing_bytes` (null: unknown)."""
+    lost: dict[str, int | None]
+    """Records that the file says were lost before they got into it, by cause, lost records
+    in the stream aside; null: some that nobody could count. Empty before its end."""
+
+    def encode(self) -> bytes:
+        """Fewer of the first, if they do not fit into a packet."""
+        first = list(self.first)
+        room = PACKET_BYTES - HEADER.size
+        while len(data := json.dumps(self._replace(first=first)._asdict()).encode()) > room:
+            first.pop()
+        return data
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Raises ValueError or TypeError for anything else."""
+        return cls(**json.loads(data))
 
 
 CLOCK = struct.Struct("<QQQ")

@@ -9,7 +9,7 @@ import os
 import select
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from tracelib.errors import LockedError, SourceError
@@ -25,9 +25,14 @@ from xtraced.sources.sim.options import SimOptions
 class SimSource:
     """The simulated hypervisor's rings. A `Source`; see there for the methods."""
 
-    def __init__(self, options: SimOptions, *, pages: int) -> None:
+    def __init__(
+        self, options: SimOptions, *, pages: int,
+        on_end: Callable[[abi.Wrong], None] | None = None,
+    ) -> None:
         """`pages` is the ring size to ask for. With `options.socket` it attaches to the
-        hypervisor there, which has options of its own; without, it starts one."""
+        hypervisor there, which has options of its own; without, it starts one. `on_end` is
+        told what was wrong when it has finished, or is closed before that."""
+        self._on_end = on_end
         self._options = options
         self._wanted_pages = pages
         self._connection: Connection | None = None
@@ -176,9 +181,27 @@ class SimSource:
         if not self._read_shared().finished:
             self._check_alive()
             return False
-        return all(ring.words[0] == ring.words[1] for ring in self._rings)
+        if any(ring.words[0] != ring.words[1] for ring in self._rings):
+            return False
+        self._tell_end()
+        return True
+
+    def _tell_end(self) -> None:
+        """Once. Raises SourceError if the hypervisor cannot tell any more."""
+        told, self._on_end = self._on_end, None
+        if told is not None:
+            told(self._ask_wrong())
+
+    def _ask_wrong(self) -> abi.Wrong:
+        try:
+            return abi.Wrong.decode(self._ask(Op.WRONG).payload)
+        except (ValueError, TypeError) as exc:
+            raise SourceError(f"wrong: the simulated hypervisor makes no sense: {exc}") from exc
 
     def close(self) -> None:
+        if self._rings and not self._connected.behind:
+            with suppress(SourceError):
+                self._tell_end()
         if self._notifier is not None:
             self._notifier.close()
             self._notifier = None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from tracelib import reading
 from tracelib.chunks import TraceReader
+from tracelib.losses import Loss
 from tracelib.units import CpuId, Nanoseconds, Tsc
-from xtraced.sources.sim.abi import PhysInfo
+from xtraced.sources.sim.abi import PhysInfo, Wrong
 from xtraced.sources.sim.hypervisor import Hypervisor
 
 _MAX_LAG = 50_000_000
 """Nanoseconds that a paced replay may be behind; more is forgiven, so that there is no flood."""
+
+
+_FIRST_PROBLEMS = 5
+"""So many are told in full: as many as the log shows of one kind."""
 
 
 class ReplayWorkload:
@@ -34,6 +40,7 @@ class ReplayWorkload:
         self._at = 0
         self._due_since: Nanoseconds | None = None
         self._paid = 0
+        self._lost: dict[str, int | None] = {}
 
     def clock(self) -> tuple[Tsc, Nanoseconds, int]:
         """A file's time stamps have nothing to do with now."""
@@ -47,9 +54,16 @@ class ReplayWorkload:
         while not self.finished and self._hypervisor.host.enabled and not self._hypervisor.stuck:
             if self._at == len(self._words) and not self._next():
                 self.finished = True
+                self._lost = _by_cause(self._reader.losses())
                 self._reader.close()
             elif not self._push(self._allowed(now)):
                 return
+
+    def wrong(self) -> Wrong:
+        """What the reader went on past, and what the file says beside its records."""
+        problems = self._reader.problems
+        first = [asdict(problem) for problem in problems[:_FIRST_PROBLEMS]]
+        return Wrong(len(problems), first, self._lost)
 
     def _pieces(self) -> Iterator[tuple[CpuId, memoryview]]:
         for chunk in self._reader.chunks():
@@ -85,6 +99,16 @@ class ReplayWorkload:
         self._paid += 4 * (self._at - before)
         self._hypervisor.deliver()
         return self._at > before
+
+
+def _by_cause(losses: Iterable[Loss]) -> dict[str, int | None]:
+    """Records by cause; None where nobody could count some of them."""
+    sums: dict[str, int | None] = {}
+    for loss in losses:
+        before = sums.get(loss.cause, 0)
+        counted = before is not None and loss.records is not None
+        sums[loss.cause] = (before or 0) + (loss.records or 0) if counted else None
+    return sums
 
 
 def open_replay(path: Path) -> tuple[TraceReader, PhysInfo, list[CpuId]]:

@@ -63,6 +63,7 @@ class Server:
             Op.TRUTH: self._truth,
             Op.FAULT: self._fault,
             Op.SHUTDOWN: self._shutdown,
+            Op.WRONG: lambda *_: (0, self._workload.wrong().encode(), []),
         }
         if options.tbuf_pages:
             hypervisor.set_size(options.tbuf_pages)

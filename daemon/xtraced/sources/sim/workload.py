@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.sources.sim import guests
+from xtraced.sources.sim.abi import Wrong
 from xtraced.sources.sim.engine import Engine
 from xtraced.sources.sim.hypervisor import Hypervisor
 from xtraced.sources.sim.options import SimOptions
@@ -42,6 +43,9 @@ class Workload(Protocol):
     def clock(self) -> tuple[Tsc, Nanoseconds, int]:
         """One moment as TSC and monotonic time, and the TSC's rate; 0 if it has none."""
 
+    def wrong(self) -> Wrong:
+        """What its records do not show."""
+
 
 class GuestWorkload:
     """Guests run by the engine."""
@@ -59,6 +63,10 @@ class GuestWorkload:
 
     def clock(self) -> tuple[Tsc, Nanoseconds, int]:
         return Tsc(self._tsc), self._monotonic, self._options.tsc_hz
+
+    def wrong(self) -> Wrong:
+        """Nothing: guests lose what the rings have no room for, and that is reported there."""
+        return Wrong(0, [], {})
 
     def start(self, now: Nanoseconds) -> None:
         """The guests go on from here; a deterministic machine's time went on with them."""

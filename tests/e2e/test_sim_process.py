@@ -298,12 +298,13 @@ def test_hypervisor_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.Mo
         assert pid is not None
         before = len(list(links.iterdir()))
         os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr(source._connection, "_patience", 0.05)
+        monkeypatch.setattr(connection, "AGAIN_TIMEOUT", 0.05)
         for op in (Op.MAP, Op.READ_CLOCK):
-            monkeypatch.setattr(source._connection, "_patience", 0.05)
             with pytest.raises(SourceError, match="does not answer: timed out"):
                 source.ask(op)
         os.kill(pid, signal.SIGCONT)
-        monkeypatch.setattr(source._connection, "_patience", 60.0)
+        monkeypatch.setattr(connection, "AGAIN_TIMEOUT", 60.0)
         assert source.masks_in_force() == EVERYTHING
         assert len(list(links.iterdir())) == before
 

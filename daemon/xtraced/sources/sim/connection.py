@@ -22,6 +22,8 @@ START_TIMEOUT = 60.0
 """Seconds for the first answer: a replay reads its file through before it gives one."""
 ANSWER_TIMEOUT = 5.0
 """Seconds for any other, which takes a tick. The drain loop stands still meanwhile."""
+AGAIN_TIMEOUT = 1.0
+"""Seconds for an answer when the one before it did not come: a stop asks several times."""
 _END_TIMEOUT = 2.0
 """Seconds for a hypervisor to end by itself, and then for each way to insist."""
 
@@ -128,8 +130,9 @@ class Connection:
 
     def _exchange(self, request: bytes) -> tuple[bytes, list[int]]:
         """The reply to this request, past those to requests that were given up."""
-        deadline = time.monotonic() + self._patience
-        self._peer.settimeout(self._patience)
+        patience = AGAIN_TIMEOUT if self.behind else self._patience
+        deadline = time.monotonic() + patience
+        self._peer.settimeout(patience)
         self._peer.send(request)
         self._owed += 1
         while True:

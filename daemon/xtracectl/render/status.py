@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tracelib.causes import produced
 from tracelib.events.classes import describe
-from tracelib.losses import produced
 from tracelib.units import format_duration, format_size
 from xtracectl.render.table import count, indented, labelled, moment, number_of, table
 

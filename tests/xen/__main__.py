@@ -44,6 +44,7 @@ def main() -> int:
 def _prepare(report: Report) -> tuple[image.Image, Path] | None:
     try:
         packages.install()
+        _tidy()
         built = image.cached(_CACHE)
         if built is None:
             report.say("building Xen's and dom0's image; it is kept in .xen/")
@@ -53,6 +54,13 @@ def _prepare(report: Report) -> tuple[image.Image, Path] | None:
     except (subprocess.SubprocessError, project.InstallError, OSError) as exc:
         report.fail(f"dom0 is built and has the project installed: {exc}")
         return None
+
+
+def _tidy() -> None:
+    """Remove what runs before this one left, by --keep or because they were killed."""
+    for name in (*_BOOTS, project.PREFIX):
+        for leftover in _CACHE.glob(f"{name}-*"):
+            shutil.rmtree(leftover)
 
 
 def _boot(report: Report, built: image.Image, root: Path, scenario: str, *, keep: bool) -> None:

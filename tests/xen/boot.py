@@ -114,6 +114,8 @@ class Boot:
             "systemd.show_status=no"
         )
         return [
+            # Whatever happens to us, it does not stay behind.
+            "setpriv", "--pdeathsig=KILL",
             "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi",
             "-cpu", _CPU, "-smp", str(_CPUS), "-m", str(_MEMORY),
             "-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot",

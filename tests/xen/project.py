@@ -11,6 +11,9 @@ from pathlib import Path
 from tests.xen.image import Image
 
 _TOP = Path(__file__).parents[2]
+PREFIX = "root"
+"""Of the working directories in the cache."""
+
 _PATIENCE = 300
 _TEST_PACKAGES = ("pytest", "pytest-trio")
 _TESTS = ("tests/aio/test_source_conformance.py", "tests/xen/on_real_xen.py")
@@ -27,7 +30,7 @@ def install(image: Image, cache: Path) -> Path:
 
     Raises InstallError.
     """
-    with tempfile.TemporaryDirectory(prefix="root-", dir=cache) as name:
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-", dir=cache) as name:
         work = Path(name)
         wheels = _wheels(work / "wheels")
         root = work / "root"

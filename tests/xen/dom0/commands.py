@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -22,6 +23,14 @@ def require(holds: object, otherwise: str) -> None:
     """Raise CheckError unless it holds."""
     if not holds:
         raise CheckError(otherwise)
+
+
+def find(pattern: str, text: str) -> str:
+    """What the pattern's group matches; CheckError if the pattern does not."""
+    found = re.search(pattern, text)
+    if found is None:
+        raise CheckError(f"no {pattern} in: {text[-400:]}")
+    return found[1]
 
 
 def run(*command: str, codes: tuple[int, ...] = (0,), timeout: float = PATIENCE) -> str:

@@ -19,7 +19,7 @@ def stops(_: Room) -> str:
     )
     leftovers = [path.name for path in STORE.glob("*.open")]
     require(not leftovers, f"open segments: {leftovers}")
-    code, _, _ = attempt("xtracectl", "status")
+    code = attempt("xtracectl", "status")[0]
     require(code == 3, f"xtracectl status: exit code {code}")
     return ""
 

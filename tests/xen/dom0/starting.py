@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 
-from dom0.commands import UNIT, properties, require, run, status, wait_for
+from dom0.commands import UNIT, find, properties, require, run, status, wait_for
 from dom0.room import Room
 
 ALL_EVENTS = 0x0FFFF000
@@ -36,10 +35,7 @@ def becomes_active(_: Room) -> str:
 
 def says_status(_: Room) -> str:
     """systemctl status shows the STATUS text"""
-    shown = run("systemctl", "status", "--no-pager", UNIT)
-    found = re.search(r'Status: "(.+)"', shown)
-    require(found, shown[:400])
-    return found[1]
+    return find(r'Status: "(.+)"', run("systemctl", "status", "--no-pager", UNIT))
 
 
 def logs_structured_lines(_: Room) -> str:
@@ -62,10 +58,9 @@ def logs_structured_lines(_: Room) -> str:
 def is_confined(_: Room) -> str:
     """systemd-analyze security scores below 3.0"""
     said = run("systemd-analyze", "security", "--no-pager", UNIT)
-    found = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
-    require(found, said[-300:])
-    require(float(found[1]) < _EXPOSURE_LIMIT, found[0])
-    return found[1]
+    exposure = find(r"Overall exposure level for .*: ([0-9.]+)", said)
+    require(float(exposure) < _EXPOSURE_LIMIT, exposure)
+    return exposure
 
 
 def knows_the_machine(_: Room) -> str:

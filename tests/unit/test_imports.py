@@ -20,7 +20,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "base": ("tracelib.errors", "tracelib.units", "tracelib.version"),
     "pure": (
         "tracelib.causes", "tracelib.chunks", "tracelib.cpulist", "tracelib.events",
-        "tracelib.losses", "tracelib.masks", "tracelib.packing", "tracelib.records", "tracelib.ring",
+        "tracelib.losses", "tracelib.masks", "tracelib.packing", "tracelib.records",
+        "tracelib.ring",
         "tracelib.segment", "tracelib.xentrace",
     ),
     "files and sockets": (

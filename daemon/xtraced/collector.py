@@ -18,6 +18,7 @@ import trio
 
 from tracelib.losses import Cause
 from tracelib.ring import fastpath
+from tracelib.ring.layout import CONS_WORD
 from tracelib.ring.runstates import RunstateTable
 from tracelib.segment.block import BlockHeader, Flag, Kind, padded_bytes, payload_checksum
 from tracelib.status import WakeStatus
@@ -141,6 +142,8 @@ class Collector:
                 continue
             waiting = account.waiting()
             if waiting == 0:
+                # Emptied by us, or by somebody else?
+                self.incidents.check_consumer(account, account.ring.words[CONS_WORD])
                 account.visit(why, now)
                 continue
             if (
@@ -171,7 +174,7 @@ class Collector:
                 self.runstates.forget()
                 return True
             if drain.status == fastpath.DRAINED:
-                self.incidents.check_consumer(account, drain)
+                self.incidents.check_consumer(account, drain.cons)
                 self._stage(buffer, account, drain, why, flags, now)
                 if drain.new_cons == drain.prod:
                     return True

@@ -48,14 +48,14 @@ class Incidents:
         )
         log.error("ring_corrupt", cpu=account.ring.cpu, bytes=drain.corrupt_bytes)
 
-    def check_consumer(self, account: RingAccount, drain: Drain) -> None:
+    def check_consumer(self, account: RingAccount, cons: int) -> None:
         """R29: has somebody else moved the consumer index since the last drain?"""
-        if account.cons is not None and drain.cons != account.cons:
+        if account.cons is not None and cons != account.cons:
             self._add(
                 account, Cause.RING_CORRUPT, detail="another consumer moved the consumer index"
             )
-            log.error("foreign_consumer", cpu=account.ring.cpu, expected=account.cons,
-                      found=drain.cons)
+            log.error("foreign_consumer", cpu=account.ring.cpu, expected=account.cons, found=cons)
+            account.cons = cons
 
     def check_predecessor(
         self, accounts: Iterable[RingAccount], stored: Mapping[CpuId, RingPosition], *,

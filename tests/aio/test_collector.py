@@ -211,6 +211,21 @@ async def test_a_foreign_consumer_is_noticed(source):
     assert bench.account(0).lost_unknown == {Cause.RING_CORRUPT}
 
 
+async def test_a_foreign_consumer_that_leaves_nothing_is_noticed_too(source):
+    """R29: it may be faster than we are, and every ring we look at empty."""
+    bench = Bench(source)
+    source.push(0, 10)
+    bench.collector.drain("timer")
+    source.push(0, 10)
+    ring = source.memory[0]
+    ring.set(ring.prod, ring.prod)
+    for _ in range(2):
+        bench.collector.drain("timer")
+    bench.collector.hand_off()
+    (loss,) = bench.handed[0].losses
+    assert loss.detail == "another consumer moved the consumer index"
+
+
 async def test_a_full_ring_at_stop_is_an_unknown_loss_never_zero(source):
     """R14: Xen forgets the count when tracing is switched off."""
     bench = Bench(source)

@@ -38,11 +38,18 @@ class Problem:
     offset: int
     reason: str
     missing_bytes: int | None = None
-    """How many bytes could not be read as records, where that is known."""
+    """How many bytes from `offset` on could not be read as records, where that is known;
+    those that should follow the end of a file that was cut are among them."""
 
     def __str__(self) -> str:
-        missing = "" if self.missing_bytes is None else f" ({self.missing_bytes} bytes not read)"
-        return f"{self.file}: offset {self.offset}: {self.reason}{missing}"
+        return f"{self.file}: offset {self.offset}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """The reason, and how much it cost."""
+        if not self.missing_bytes:
+            return self.reason
+        return f"{self.reason} (lost: {self.missing_bytes} bytes from this offset on)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ def test_cut_inside_a_record(into):
     assert payloads(windows) == [(0, timed(10))]
     assert damage.offset == start
     assert damage.missing_bytes == len(data) - start
-    assert damage.reason == f"the file ends inside a window, {len(data) - start - into} bytes early"
+    early = len(data) - start - into
+    assert damage.reason == f"the file ends inside a window, {early} bytes before the window's end"
 
 
 def test_cut_inside_a_cpu_change_record():
@@ -100,8 +101,8 @@ def test_cut_inside_a_cpu_change_record():
     data = window(0, timed(10)) + window(1, timed(20))[:7]
     windows, damage = decode(data)
     assert payloads(windows) == [(0, timed(10))]
-    reason = "the file ends inside a cpu_change record, 5 bytes early"
-    assert damage == [Damage(len(data) - 7, reason, 7)]
+    reason = "the file ends inside a cpu_change record, 5 bytes before its end"
+    assert damage == [Damage(len(data) - 7, reason, 12)]
 
 
 def test_window_size_past_the_end():

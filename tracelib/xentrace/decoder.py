@@ -53,6 +53,7 @@ class Damage(NamedTuple):
     offset: int
     reason: str
     missing_bytes: int
+    """From `offset` on; at the end of a cut stream with those that should follow it."""
 
 
 class _State(enum.Enum):
@@ -146,11 +147,14 @@ class WindowDecoder:
             raise FormatError(_NOT_A_TRACE, offset=0)
         if tail:
             early = HEADER_BYTES - len(tail)
-            self._damage(
-                buffer.at, buffer.end,
-                f"the file ends inside a cpu_change record, {early} bytes early"
-                if cut else "trailing bytes that are no cpu_change record",
-            )
+            if cut:
+                self._damage(
+                    buffer.at, buffer.end + early,
+                    f"the file ends inside a cpu_change record, {early} bytes before its end",
+                )
+            else:
+                reason = "trailing bytes that are no cpu_change record"
+                self._damage(buffer.at, buffer.end, reason)
         buffer.at = buffer.end
         self._state = _State.DONE
         return bool(tail)
@@ -183,7 +187,8 @@ class WindowDecoder:
         cut = claimed > buffer.end and buffer.end - stop < MAX_RECORD_BYTES
         if cut and buffer.believed(start, stop) == stop:
             self._give(start, stop)
-            reason = f"the file ends inside a window, {claimed - buffer.end} bytes early"
+            early = claimed - buffer.end
+            reason = f"the file ends inside a window, {early} bytes before the window's end"
             self._damage(stop, claimed, reason)
             buffer.at = buffer.end
         elif stop < claimed <= buffer.end and buffer.may_end(claimed):

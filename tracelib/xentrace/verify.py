@@ -76,8 +76,7 @@ def verify_xentrace(reader: XentraceReader) -> Iterator[Finding]:
         yield from clocks.add(chunk, batch)
     yield from _rest(reader, decoders)
     for problem in reader.problems:
-        missing = f"; {problem.missing_bytes} bytes not read" if problem.missing_bytes else ""
-        yield Finding(Severity.ERROR, problem.file, problem.offset, problem.reason + missing)
+        yield Finding(Severity.ERROR, problem.file, problem.offset, problem.said)
 
 
 def _rest(reader: XentraceReader, decoders: dict[CpuId, CpuDecoder]) -> Iterator[Finding]:

@@ -211,7 +211,9 @@ class Service:
         except SourceError as exc:
             self._source_failed = True
             log.error("source_failed", doing=doing, error=str(exc))
-            self.stop("the source failed")
+            if self._phase != "stopping":
+                # A second stop would cut the first one short.
+                self.stop("the source failed")
 
     async def _drain_all(self, why: str) -> None:
         """Drain every ring, waiting for staging buffers if need be."""

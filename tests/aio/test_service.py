@@ -74,7 +74,8 @@ class Bench:
                 while "READY=1" not in self.said.lines:
                     await trio.sleep(0.001)
                 yield self.service
-                self.service.stop("test")
+                if self.service.status().state != "stopping":
+                    self.service.stop("test")
 
     def tscs(self) -> list[int]:
         paths = sorted(self.directory.glob("*.xtr"))
@@ -337,6 +338,20 @@ async def test_a_source_that_refuses_to_stop_tracing_costs_no_record(bench):
     (path,) = bench.directory.glob("*.xtr")
     with SegmentReader(path) as segment:
         assert segment.seal.reason == "stop"
+
+
+async def test_a_source_that_fails_in_the_middle_of_a_stop_does_not_cut_it_short(bench):
+    def gone():
+        raise SourceError("the hypervisor is gone")
+
+    async with bench.running():
+        bench.source.push(0, 300)
+        bench.source.read_tsc = gone
+    assert bench.complete is False
+    (path,) = bench.directory.glob("*.xtr")
+    with SegmentReader(path) as segment:
+        assert segment.seal.reason == "stop"
+    assert len(bench.tscs()) == 300
 
 
 async def test_a_source_that_fails_while_collecting_ends_the_service_in_order(bench):

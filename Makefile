@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 TYPED := $(shell find tracelib daemon -name '*.pxd')
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib/xtraced
 SYSCONFDIR ?= /etc
 UNITDIR ?= /usr/lib/systemd/system
 SYSUSERSDIR ?= /usr/lib/sysusers.d
@@ -54,8 +55,23 @@ wheel: $(READY) ## build a wheel and a source archive into dist/
 	$(BIN)/python -m build --outdir dist
 
 .PHONY: install
-install: ## install the service; DESTDIR= for packagers
-	$(PYTHON) -m pip install --prefix $(PREFIX) $(if $(DESTDIR),--root $(DESTDIR)) '.[analysis]'
+install: install-programs install-files ## install the service; DESTDIR= for packagers
+
+# In a folder of their own, with all that they import: nothing that other programs of this
+# Python use is touched, and nothing of theirs is relied upon.
+.PHONY: install-programs
+install-programs:
+	$(PYTHON) -m pip install -qq --disable-pip-version-check --upgrade \
+		--target $(DESTDIR)$(LIBDIR) '.[analysis]'
+	install -d $(DESTDIR)$(PREFIX)/bin
+	for program in xtraced xtracectl; do \
+		printf '#!%s\nimport sys\n\nsys.path.insert(0, "%s")\nfrom %s.cli import main\n\nsys.exit(main())\n' \
+			"$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(LIBDIR) $$program > $(DESTDIR)$(PREFIX)/bin/$$program && \
+		chmod 0755 $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; \
+	done
+
+.PHONY: install-files
+install-files:
 	install -d -m 0755 $(DESTDIR)$(SYSCONFDIR)/xtraced
 	test -e $(DESTDIR)$(SYSCONFDIR)/xtraced/xtraced.toml || \
 		install -m 0644 systemd/xtraced.toml $(DESTDIR)$(SYSCONFDIR)/xtraced/xtraced.toml

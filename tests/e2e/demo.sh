@@ -9,7 +9,11 @@ socket=$dir/control.sock
 rm -rf "$dir"
 mkdir -p "$dir"
 
-say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
+bold= plain=
+if [ -t 1 ]; then
+    bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+say() { printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
 ctl() { say "$bin/xtracectl" --store "$store" --socket "$socket" "$@"; }
 
 printf 'Collecting from a simulated hypervisor (4 CPUs, 3 guests) into %s ...\n' "$store"
@@ -39,7 +43,7 @@ ctl rotate
 ctl stop
 wait "$service"
 trap - EXIT INT TERM
-ctl info
-ctl summary --by domain --section runstates --section exits --top 3
+ctl summary --by domain --section runstates --section volume --top 6
+ctl summary --domain 1 --section exits --by domain --top 1
 ctl verify
 printf '\nThe segments stay in %s; the log is %s/log.\n' "$store" "$dir"

@@ -39,7 +39,7 @@ def install(image: Image, cache: Path) -> Path:
         _programs(root, wheels)
         _tests(root)
         # The programs are there already: of `make install`, all but them.
-        _run("make", "-C", _TOP, "install", "PYTHON=true", f"DESTDIR={root}")
+        _run("make", "-C", _TOP, "install-files", f"DESTDIR={root}")
         _run("chroot", root, "systemd-sysusers")
         return _file_system(root, cache / "dom0.ext4")
 

@@ -81,7 +81,7 @@ class Connection:
             try:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()], start_new_session=True,
+                    pass_fds=[theirs.fileno()], start_new_session=True, env=_environ(),
                 )  # fmt: skip
             except OSError as exc:
                 ours.close()
@@ -161,3 +161,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_TIMEOUT)
             return
+
+
+def _environ() -> dict[str, str]:
+    """Ours, and where we were imported from: the programs may lie in a folder of their own,
+    which their starter alone knows."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -192,3 +192,14 @@ def test_several_inputs_one_after_the_other(made, tmp_path):
     assert [one["tsc"] for one in lines(path, other)] == ["1000", "1001", "5"]
     assert [one["tsc"] for one in lines(path, other, "--limit", "1")] == ["1000"]
     assert len(output("dump", "--format", "csv", path, other).splitlines()) == 4
+
+
+def test_limit_over_several_inputs_in_windows(made, tmp_path):
+    other = tmp_path / "other.trace"
+    other.write_bytes(window(1, timed(5), timed(6)))
+    path = made(window(0, timed(1000), timed(1001)))
+    for limit, records in ((0, 0), (1, 1), (3, 3), (9, 4)):
+        done = run("dump", "--format", "xentrace", "--limit", str(limit), path, other, "-o",
+                   tmp_path / "out")  # fmt: skip
+        assert done.returncode == 0
+        assert info(tmp_path / "out")["records"] == records

@@ -63,6 +63,14 @@ def test_who_ran_is_known_from_the_start(store):
     }
 
 
+def test_who_ran_from_the_start_chooses_windows_too(store, tmp_path):
+    """The first boot says at its start that d5v1 runs on CPU 0."""
+    target = tmp_path / "out.trace"
+    done = run("dump", "--format", "xentrace", "--domain", "5", "-o", target, store)
+    assert done.returncode == 0
+    assert info(target)["records"] == len(lines("--domain", "5", store)) > 0
+
+
 def test_since_and_until_in_wall_clock_time(store):
     text = "2026-11-30T22:00:00.000001Z"
     got = lines(store, "--since", text)

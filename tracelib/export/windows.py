@@ -8,14 +8,14 @@ unknown size says 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tracelib.batches import CpuDecoder
 from tracelib.chunks import Chunk
 from tracelib.clock import Clock
-from tracelib.columns import Columns, Flag
+from tracelib.columns import NOBODY_KNOWN, Columns, Flag
 from tracelib.export.groups import Catalogue
 from tracelib.gaps import place_of
 from tracelib.losses import Loss
@@ -32,30 +32,49 @@ _NOBODY = 0x7FFF
 _AT_END = 1 << 64
 
 
-def windows(
-    chunks: Iterable[Chunk], selection: Selection, catalogue: Catalogue, *,
-    limit: int | None = None,
-) -> Iterator[bytes]:
-    """The selected records of all chunks, a window each, in file order."""
-    if selection.everything and limit is None:
-        yield from encode_chunks(chunks)
-        return
-    decoders: dict[CpuId, CpuDecoder] = {}
-    left = limit
-    for chunk in chunks:
-        if left == 0:
+class WindowWriter:
+    """Chunks in, windows of the selected records out; what is known of each CPU is carried
+    from one call to the next. `left` is how many records are still wanted, None for all."""
+
+    def __init__(
+        self, selection: Selection, catalogue: Catalogue, running: Mapping[CpuId, int], *,
+        left: int | None = None,
+    ) -> None:
+        """`running` says who runs on each CPU at the start (Columns.running), if known."""
+        self.left = left
+        self._selection = selection
+        self._catalogue = catalogue
+        self._running = running
+        self._decoders: dict[CpuId, CpuDecoder] = {}
+
+    def windows(self, chunks: Iterable[Chunk]) -> Iterator[bytes]:
+        """The selected records of all chunks, a window each, in file order."""
+        if self._selection.everything and self.left is None:
+            yield from encode_chunks(chunks)
             return
-        if not selection.wants_cpu(chunk.cpu):
-            continue
-        decoder = decoders.setdefault(chunk.cpu, CpuDecoder(chunk.cpu))
+        if self.left == 0:
+            return
+        for chunk in chunks:
+            if not self._selection.wants_cpu(chunk.cpu):
+                continue
+            chosen = self._chosen(chunk)
+            if self.left is not None:
+                self.left -= len(chosen)
+            if len(chosen):
+                yield make_window(chunk.cpu, record_bytes(chosen))
+            if self.left == 0:
+                return
+
+    def _chosen(self, chunk: Chunk) -> Columns:
+        decoder = self._decoders.get(chunk.cpu)
+        if decoder is None:
+            running = self._running.get(chunk.cpu, NOBODY_KNOWN)
+            decoder = self._decoders[chunk.cpu] = CpuDecoder(chunk.cpu, running=running)
         decoder.add(chunk)
         batch = decoder.flush()
         assert batch is not None
-        chosen = batch.take(selection.rows(batch, catalogue)).take(slice(0, left))
-        if left is not None:
-            left -= len(chosen)
-        if len(chosen):
-            yield make_window(chunk.cpu, record_bytes(chosen))
+        rows = self._selection.rows(batch, self._catalogue)
+        return batch.take(rows).take(slice(0, self.left))
 
 
 def record_bytes(batch: Columns) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from tracelib.columns import Columns
 from tracelib.counting import Counts
 from tracelib.export.groups import Catalogue
 from tracelib.export.lines import CSV, JSON, TEXT, LineWriter, Style
-from tracelib.export.windows import windows, with_losses
+from tracelib.export.windows import WindowWriter, with_losses
 from tracelib.gaps import gap_at, gap_rows
 from tracelib.losses import Loss
 from tracelib.reading import running_at_start, skip_before
@@ -54,6 +54,7 @@ class Dump:
         if since is None or not skip_before(reader, since):
             running = running_at_start(reader)
         self._stream = Stream(self._selection, self._catalogue, self._clock, running)
+        self._window_writer = WindowWriter(self._selection, self._catalogue, running, left=left)
         self._style = STYLES.get(request.format)
         self._seen = Counts()
 
@@ -68,8 +69,9 @@ class Dump:
             cpus = [cpu for cpu in reader.cpus() if self._selection.wants_cpu(cpu)]
             self._lines({cpu: reader.chunks_of(cpu) for cpu in cpus}, losses)
 
-    def more(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
-        """What has come since: held in memory, so that it can be put in order."""
+    def more(self, chunks: Iterable[Chunk], losses: Callable[[], Sequence[Loss]]) -> None:
+        """What has come since: held in memory, so that it can be put in order. `losses` is
+        asked when the chunks are through: they lead past what states the losses."""
         held: dict[CpuId, list[Chunk]] = {}
         for chunk in chunks:
             if self._selection.wants_cpu(chunk.cpu):
@@ -77,10 +79,11 @@ class Dump:
                 held.setdefault(chunk.cpu, []).append(
                     replace(chunk, payload=copy)
                 )
+        stated = self._wanted(losses())
         if self._style is None:
-            self._windows((chunk for row in held.values() for chunk in row), self._wanted(losses))
+            self._windows((chunk for row in held.values() for chunk in row), stated)
         else:
-            self._lines(held, self._wanted(losses))
+            self._lines(held, stated)
         self._out.flush()
 
     def finish(self) -> None:
@@ -116,8 +119,9 @@ class Dump:
 
     def _windows(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
         rows = with_losses(chunks, losses, self._clock)
-        for window in windows(rows, self._selection, self._catalogue, limit=self.left):
+        for window in self._window_writer.windows(rows):
             self._out.write(window)
+        self.left = self._window_writer.left
 
     def _say_clock(self) -> None:
         rate = self._clock.rate

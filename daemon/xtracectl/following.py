@@ -63,5 +63,5 @@ def follow(reader: object, dump: Dump, socket: Path) -> None:
     flusher = Flusher(socket)
     while dump.left != 0:
         flusher.flush()
-        dump.more(reader.new_chunks(), reader.new_losses())
+        dump.more(reader.new_chunks(), reader.new_losses)
         time.sleep(INTERVAL)

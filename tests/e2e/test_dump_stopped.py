@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import pytest
 
 from tests.support.segments import SegmentBuilder, make_records
 from tests.support.xtracectl import COMMAND, PATIENCE, lines, output
+from tracelib.losses import Cause, Loss
+from tracelib.units import CpuId, Tsc
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -80,6 +83,26 @@ def test_following_to_standard_output(number, store):
     assert process.returncode == 0
     assert out.count(b"\n") == len(lines(store))
     assert out.endswith(b"\n")
+
+
+@pytest.mark.parametrize("format_name", ["json", "xentrace"])
+def test_following_shows_a_loss_in_its_place(format_name, store, tmp_path):
+    """R13: among the records of the look that it came with, not one look later."""
+    target = tmp_path / "out"
+    process = following(store, "--format", format_name, "--limit", "511", "-o", target)
+    at = Tsc(10**6 + 45)
+    loss = Loss(Cause.WRITE_FAILED, CpuId(0), 7, first_tsc=at, last_tsc=at)
+    builder = SegmentBuilder(2).block(0, make_records(5, first_tsc=10**6, event=0x28004))
+    builder.losses(loss).block(0, make_records(5, first_tsc=10**6 + 50, event=0x28004))
+    builder.write(store)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    got = lines(target) if format_name == "xentrace" else _parsed(target)
+    assert [one["type"] for one in got[-11:]] == ["record"] * 5 + ["loss"] + ["record"] * 5
+
+
+def _parsed(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_following_what_is_damaged(store, folder):

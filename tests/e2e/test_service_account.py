@@ -22,6 +22,12 @@ RSS_GROWTH = 4 * MIB
 """What a flat memory may still move by: the allocator's ways, a summary or two."""
 
 
+def lasting_descriptors(pid: int) -> int:
+    """How many it holds for good: a client that is leaving, or a segment that is looked into
+    before it goes, has one for a moment."""
+    return min(len(descriptors(pid)) for _ in range(200))
+
+
 @pytest.fixture
 def rig(tmp_path):
     with Rig(tmp_path) as rig:
@@ -44,14 +50,14 @@ def test_the_account_of_a_long_run(rig):
     warm_up = min(SECONDS / 4, 60)
     run_for(service, warm_up)
     service.status()
-    early, files = memory(service.pid), len(descriptors(service.pid))
+    early, files = memory(service.pid), lasting_descriptors(service.pid)
     run_for(service, SECONDS - warm_up)
     # All that was traced is drained now, and Xen has told all it ever will.
     service.ask("pause")
     status = service.status()
     late, peak = memory(service.pid), memory(service.pid, "VmHWM")
     assert late - early < RSS_GROWTH
-    assert len(descriptors(service.pid)) == files
+    assert lasting_descriptors(service.pid) <= files
     assert status["store"]["bytes"] <= 512 * MIB
     assert service.stop() == 0
 

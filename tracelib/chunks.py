@@ -6,7 +6,7 @@ which it was; columns and analysis see only this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,6 +77,17 @@ class TraceInfo:
     host: str | None = None
     anchors: list[ClockAnchor] = field(default_factory=list)
     segments: int = 0
+
+
+def ignore_progress(_: int) -> None:
+    """For those who do not want to hear how many bytes were read."""
+
+
+def watched(chunks: Iterable[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:
+    """The chunks; `progress` is told the size of each."""
+    for chunk in chunks:
+        progress(len(chunk.payload))
+        yield chunk
 
 
 class TraceReader(Protocol):

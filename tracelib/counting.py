@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tracelib.batches import CpuDecoder, decode_unmerged
-from tracelib.chunks import TraceReader
+from tracelib.chunks import TraceReader, ignore_progress, watched
 from tracelib.columns import Columns, Flag
 from tracelib.gaps import Gap, gap_at
 from tracelib.losses import Cause, Loss
@@ -84,11 +85,14 @@ class Counts:
         self.last_tsc = Tsc(last if self.last_tsc is None else max(last, self.last_tsc))
 
 
-def count(reader: TraceReader) -> Counts:
-    """Count everything in one pass; `reader.problems` is complete after it."""
+def count(
+    reader: TraceReader, progress: Callable[[int], None] = ignore_progress
+) -> Counts:
+    """Count everything in one pass; `reader.problems` is complete after it. `progress` is
+    told of bytes read."""
     counts = Counts()
     decoders: dict[CpuId, CpuDecoder] = {}
-    for batch in decode_unmerged(reader.chunks(), decoders):
+    for batch in decode_unmerged(watched(reader.chunks(), progress), decoders):
         counts.add_batch(batch)
     for decoder in decoders.values():
         counts.wraps += decoder.wraps

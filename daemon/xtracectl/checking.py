@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,13 +15,14 @@ from tracelib.xentrace.reader import XentraceReader
 from tracelib.xentrace.verify import verify_xentrace
 
 
-def check(path: str) -> Iterator[Finding]:
-    """Everything that is wrong with one input. Raises StoreError, FormatError, UsageError."""
+def check(path: str, progress: Callable[[int], None]) -> Iterator[Finding]:
+    """Everything that is wrong with one input; `progress` is told of bytes read. Raises
+    StoreError, FormatError, UsageError."""
     if is_store(path):
-        yield from verify_store(Path(path))
+        yield from verify_store(Path(path), progress)
         return
     with closing(tracelib.open(path)) as reader:
         if isinstance(reader, XentraceReader):
-            yield from verify_xentrace(reader)
+            yield from verify_xentrace(reader, progress)
         elif isinstance(reader, SegmentReader):
-            yield from verify_segment(reader)
+            yield from verify_segment(reader, progress)

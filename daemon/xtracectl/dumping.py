@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracelib.batches import first_tsc
-from tracelib.chunks import Chunk, TraceInfo, TraceReader
+from tracelib.chunks import Chunk, TraceInfo, TraceReader, watched
 from tracelib.clock import Clock, find_rate
 from tracelib.columns import Columns
 from tracelib.counting import Counts
@@ -58,16 +58,16 @@ class Dump:
         self._style = STYLES.get(request.format)
         self._seen = Counts()
 
-    def whole(self) -> None:
-        """Everything that the trace has now."""
+    def whole(self, progress: Callable[[int], None]) -> None:
+        """Everything that the trace has now; `progress` is told of bytes read."""
         reader = self._reader
         losses = self._wanted(reader.losses())
         if self._style is None:
-            self._windows(reader.chunks(), losses)
+            self._windows(watched(reader.chunks(), progress), losses)
         else:
             self._say_clock()
             cpus = [cpu for cpu in reader.cpus() if self._selection.wants_cpu(cpu)]
-            self._lines({cpu: reader.chunks_of(cpu) for cpu in cpus}, losses)
+            self._lines({cpu: watched(reader.chunks_of(cpu), progress) for cpu in cpus}, losses)
 
     def more(self, chunks: Iterable[Chunk], losses: Callable[[], Sequence[Loss]]) -> None:
         """What has come since: held in memory, so that it can be put in order. `losses` is

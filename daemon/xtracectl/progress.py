@@ -21,21 +21,28 @@ _PAUSE = 0.25
 
 class Progress:
     """Bytes read, of all there are, with rate and time left. A context manager; what it
-    shows is gone when it ends."""
+    shows is gone when it ends. May be entered again, for another part of the input."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, wanted: bool = True) -> None:
+        """Of one input. `wanted`: False shows nothing, since the data is shown."""
         self._total = _size(Path(path))
         self._read = 0
         self._started = time.monotonic()
         self._due = self._started + _PATIENCE
         self._shown = False
-        self._wanted = sys.stderr is not None and sys.stderr.isatty()
+        self._wanted = wanted and sys.stderr is not None and sys.stderr.isatty()
 
     def add(self, size: int) -> None:
         """So many more bytes were read."""
         self._read += size
         if self._wanted and time.monotonic() >= self._due:
             self._show()
+
+    def clear(self) -> None:
+        """Make room for something else on the terminal."""
+        if self._shown:
+            self._write("\r\x1b[K")
+            self._shown = False
 
     def _show(self) -> None:
         now = time.monotonic()
@@ -60,8 +67,7 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._shown:
-            self._write("\r\x1b[K")
+        self.clear()
 
 
 def _size(path: Path) -> int:

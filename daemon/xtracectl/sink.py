@@ -90,6 +90,16 @@ def opened(path: str, *, binary: bool) -> Iterator[Sink]:
         yield from _regular(target)
 
 
+def is_shown(path: str) -> bool:
+    """Whether what is written goes, or may go through a pipe, to somebody who watches."""
+    if path != STANDARD_OUTPUT:
+        return False
+    try:
+        return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:
+        return True
+
+
 def _special(path: Path, *, binary: bool) -> Iterator[Sink]:
     """A device or a pipe: written in place."""
     descriptor = fsops.open_existing(path)

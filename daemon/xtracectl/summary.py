@@ -12,6 +12,7 @@ from tracelib.clock import Clock, Rate, find_rate
 from tracelib.counting import Counts, count
 from tracelib.reading import parts
 from tracelib.units import Nanoseconds
+from xtracectl.progress import Progress
 
 
 @dataclass(slots=True)
@@ -35,14 +36,17 @@ class Summary:
 def summarize(path: str, *, cpu_hz: int | None) -> Summary:
     """Read an input through and sum it up. Raises StoreError, FormatError."""
     summary = Summary(TraceInfo("", path), None)
-    for part in parts(path):
-        with closing(part()) as reader:
-            _add(summary, reader, cpu_hz)
+    with Progress(path) as progress:
+        for part in parts(path):
+            with closing(part()) as reader:
+                _add(summary, reader, cpu_hz, progress)
     return summary
 
 
-def _add(summary: Summary, reader: TraceReader, cpu_hz: int | None) -> None:
-    counts = count(reader)
+def _add(
+    summary: Summary, reader: TraceReader, cpu_hz: int | None, progress: Progress
+) -> None:
+    counts = count(reader, progress.add)
     summary.info = reader.info
     summary.rate = find_rate(reader.info, cpu_hz)
     summary.problems += reader.problems

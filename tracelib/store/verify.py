@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tracelib.chunks import ignore_progress
 from tracelib.errors import FormatError
 from tracelib.segment.continuity import Continuity
 from tracelib.segment.findings import Finding, Severity
@@ -15,18 +16,24 @@ from tracelib.store.names import parse_name
 from tracelib.store.segment import SegmentReader
 
 
-def verify_segment(segment: Path | SegmentReader) -> Iterator[Finding]:
-    """Everything that is wrong in one segment; a reader is closed at the end. Raises
-    StoreError; FormatError if it is no segment, or too new to be verified."""
+def verify_segment(
+    segment: Path | SegmentReader, progress: Callable[[int], None] = ignore_progress
+) -> Iterator[Finding]:
+    """Everything that is wrong in one segment; a reader is closed at the end. `progress` is
+    told of bytes read. Raises StoreError; FormatError if it is no segment, or too new to be
+    verified."""
     continuity = Continuity()
     reader = SegmentReader(segment) if isinstance(segment, Path) else segment
-    yield from _verify(reader, continuity)
+    yield from _verify(reader, continuity, progress)
     yield from continuity.end()
 
 
-def verify_store(directory: Path) -> Iterator[Finding]:
+def verify_store(
+    directory: Path, progress: Callable[[int], None] = ignore_progress
+) -> Iterator[Finding]:
     """Everything that is wrong in a store, segment by segment, and between them. A segment
-    that cannot be verified at all is one finding. Raises StoreError."""
+    that cannot be verified at all is one finding. `progress` is told of bytes read. Raises
+    StoreError."""
     continuity = Continuity()
     previous: SegmentEntry | None = None
     for entry in list_segments(directory):
@@ -39,7 +46,7 @@ def verify_store(directory: Path) -> Iterator[Finding]:
             continue
         # None: retention took it since the directory was listed.
         if reader is not None:
-            yield from _verify(reader, continuity)
+            yield from _verify(reader, continuity, progress)
     yield from continuity.end()
 
 
@@ -53,18 +60,22 @@ def _check_sequence(previous: SegmentEntry | None, entry: SegmentEntry) -> Itera
     yield Finding(Severity.ERROR, str(entry.path), 0, reason)
 
 
-def _verify(reader: SegmentReader, continuity: Continuity) -> Iterator[Finding]:
+def _verify(
+    reader: SegmentReader, continuity: Continuity, progress: Callable[[int], None]
+) -> Iterator[Finding]:
     """Closes the reader, which was opened to refuse what cannot be read at all."""
     with reader:
         file = reader.file
         name = parse_name(file.path.name)
         growing = name is not None and not name.sealed
         audit = SegmentAudit(file.name, name.sequence if name else None, continuity)
-        yield from _walk(file, audit, growing=growing)
+        yield from _walk(file, audit, progress, growing=growing)
         yield from audit.finish(file.size, growing=growing)
 
 
-def _walk(file: BlockFile, audit: SegmentAudit, *, growing: bool) -> Iterator[Finding]:
+def _walk(
+    file: BlockFile, audit: SegmentAudit, progress: Callable[[int], None], *, growing: bool
+) -> Iterator[Finding]:
     start = 0
     torn: Gap | None = None
     for item in file.walk(payloads=True):
@@ -75,6 +86,7 @@ def _walk(file: BlockFile, audit: SegmentAudit, *, growing: bool) -> Iterator[Fi
             audit.gap(torn.offset, torn.bytes, torn.reason)
             torn = None
         yield from audit.block(item.offset, item.header, item.payload, item.padding)
+        progress(item.end - start)
         start = item.end
     if torn is None:
         return

@@ -8,11 +8,11 @@ clocks disagree, by at least that much: a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tracelib.batches import CpuDecoder
-from tracelib.chunks import Chunk
+from tracelib.chunks import Chunk, ignore_progress, watched
 from tracelib.columns import Columns, Flag
 from tracelib.segment.findings import Finding, Severity
 from tracelib.units import CpuId
@@ -56,12 +56,15 @@ class _ClockCheck:
         self._number += 1
 
 
-def verify_xentrace(reader: XentraceReader) -> Iterator[Finding]:
-    """Everything that is wrong in the file. Raises FormatError, StoreError."""
+def verify_xentrace(
+    reader: XentraceReader, progress: Callable[[int], None] = ignore_progress
+) -> Iterator[Finding]:
+    """Everything that is wrong in the file; `progress` is told of bytes read. Raises
+    FormatError, StoreError."""
     decoders: dict[CpuId, CpuDecoder] = {}
     shown: dict[CpuId, int] = {}
     clocks = _ClockCheck()
-    for chunk in reader.chunks():
+    for chunk in watched(reader.chunks(), progress):
         decoder = decoders.setdefault(chunk.cpu, CpuDecoder(chunk.cpu))
         decoder.add(chunk)
         batch = decoder.flush()

@@ -94,12 +94,16 @@ def _show(
     from tracelib.reading import parts
     from xtracectl.dumping import Dump
     from xtracectl.following import follow
+    from xtracectl.progress import Progress
+    from xtracectl.sink import is_shown
 
+    progress = Progress(path, wanted=not is_shown(options.output))
     for place, part in enumerate(found := parts(path), start=1):
         with closing(part()) as reader:
             dump = Dump(request, reader, out, left)
             with ending.awaited():
-                dump.whole()
+                with progress:
+                    dump.whole(progress.add)
                 if options.follow and place == len(found):
                     follow(reader, dump, options.socket)
             left = dump.left

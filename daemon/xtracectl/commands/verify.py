@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from xtracectl.inputs import Tally, add_inputs, paths
 from xtracectl.places import Options
+
+if TYPE_CHECKING:
+    from tracelib.segment.findings import Finding
 
 HELP = "check stores, segments and xentrace files to the last byte"
 
@@ -26,7 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from xtracectl.checking import check
     from xtracectl.exits import Exit
     from xtracectl.render.findings import Report
 
@@ -35,10 +39,21 @@ def run(options: Options) -> int:
     for path in inputs:
         report = Report(path, json=options.json)
         with tally.guard():
-            for finding in check(path):
+            for finding in _checked(path):
                 print(report.line(finding))
             if not options.json:
                 print(report.summary())
             if report.errors:
                 tally.note(Exit.PROBLEMS)
     return tally.code
+
+
+def _checked(path: str) -> Iterator[Finding]:
+    """The findings, and on the terminal between them how far the check has got."""
+    from xtracectl.checking import check
+    from xtracectl.progress import Progress
+
+    with Progress(path) as progress:
+        for finding in check(path, progress.add):
+            progress.clear()
+            yield finding

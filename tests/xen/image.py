@@ -22,7 +22,7 @@ _RECIPE = (
 _PACKAGES = (
     "systemd", "systemd-sysv", "udev", "kmod", "procps", "iproute2", "linux-image-amd64",
     f"xen-hypervisor-{XEN_VERSION}-amd64", f"xen-utils-{XEN_VERSION}", "xen-utils-common",
-    "python3", "python3-venv", "busybox-static",
+    "python3", "busybox-static",
 )
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _NOT_WANTED = ("doc", "man", "locale", "info")

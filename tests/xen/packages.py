@@ -7,6 +7,7 @@ import subprocess
 
 PACKAGES = (
     "qemu-system-x86", "mmdebstrap", "debian-archive-keyring", "e2fsprogs", "cpio", "kmod",
+    "python3-pip", "python3-dev", "gcc",  # make install, with the distribution's Python
     "xen-utils-common",  # xenalyze
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,8 @@ PREFIX = "root"
 """Of the working directories in the cache."""
 
 _PATIENCE = 300
+_PYTHON = "/usr/bin/python3"
+"""The distribution's: dom0 has the same one."""
 _TEST_PACKAGES = ("pytest", "pytest-trio")
 _TESTS = ("tests/aio/test_source_conformance.py", "tests/xen/on_real_xen.py")
 _SIZE = "4G"
@@ -28,57 +29,27 @@ class InstallError(Exception):
 def install(image: Image, cache: Path) -> Path:
     """dom0's root file system with the project in it, as an ext4 image in `cache`.
 
-    Raises InstallError.
+    On this machine, for a directory: in dom0 there is no network, and pip takes minutes
+    under emulation. Raises InstallError.
     """
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-", dir=cache) as name:
-        work = Path(name)
-        wheels = _wheels(work / "wheels")
-        root = work / "root"
-        root.mkdir()
+        root = Path(name)
         _run("tar", "-C", root, "-xf", image.root)
-        _programs(root, wheels)
-        _tests(root)
-        # The programs are there already: of `make install`, all but them.
-        _run("make", "-C", _TOP, "install-files", f"DESTDIR={root}")
+        _run("make", "-C", _TOP, "install", f"PYTHON={_PYTHON}", f"DESTDIR={root}")
         _run("chroot", root, "systemd-sysusers")
+        _tests(root / "opt/tests")
         return _file_system(root, cache / "dom0.ext4")
 
 
-def _wheels(directory: Path) -> Path:
-    """The project's wheel and those of all that it depends on."""
-    python = sys.executable
-    _run(python, "-m", "build", "--no-isolation", "--outdir", directory, _TOP)
-    (wheel,) = directory.glob("xtraced-*.whl")
-    wanted = (f"{wheel}[analysis]", *_TEST_PACKAGES)
-    _run(python, "-m", "pip", "--quiet", "download", "--dest", directory, *wanted)
-    return directory
-
-
-def _programs(root: Path, wheels: Path) -> None:
-    """pip, inside the root file system but not inside the emulation: there it takes minutes."""
-    carried = root / "wheels"
-    shutil.copytree(wheels, carried)
-    _run("chroot", root, "python3", "-m", "venv", "/opt/xtraced")
-    pip = (
-        "chroot", root, "/opt/xtraced/bin/pip", "--quiet", "--disable-pip-version-check",
-        "install", "--no-index", "--find-links", "/wheels",
-    )
-    _run(*pip, "xtraced[analysis]")
-    # Beside the product, not into it.
-    _run(*pip, "--target", "/opt/tests/packages", *_TEST_PACKAGES)
-    shutil.rmtree(carried)
-    for program in ("xtraced", "xtracectl"):
-        (root / "usr/local/bin" / program).symlink_to(f"/opt/xtraced/bin/{program}")
-
-
-def _tests(root: Path) -> None:
-    """The tests that on_real_xen.py takes over, with what they stand on."""
-    tests = root / "opt/tests"
+def _tests(tests: Path) -> None:
+    """The tests that on_real_xen.py takes over, with what they stand on; not into the product."""
     for name in ("pyproject.toml", "tests/__init__.py", *_TESTS):
         target = tests / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_TOP / name, target)
     shutil.copytree(_TOP / "tests/support", tests / "tests/support")
+    pip = (_PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
+    _run(*pip, "--target", tests / "packages", *_TEST_PACKAGES)
 
 
 def _file_system(root: Path, image: Path) -> Path:

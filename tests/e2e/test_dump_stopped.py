@@ -10,11 +10,16 @@ import subprocess
 import pytest
 
 from tests.support.segments import SegmentBuilder, make_records
+from tests.support.signals import ENDING, none_ignored
 from tests.support.xtracectl import COMMAND, PATIENCE, lines, output
 from tracelib.losses import Cause, Loss
 from tracelib.units import CpuId, Tsc
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+@pytest.fixture(autouse=True)
+def nothing_ignored():
+    with none_ignored():
+        yield
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def following(store, *words):
     return process
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice, as timeout(1) does"])
 def test_a_signal_leaves_no_file(number, times, tmp_path, folder):
     pipe = tmp_path / "pipe"
@@ -65,7 +70,7 @@ def test_a_signal_leaves_no_file(number, times, tmp_path, folder):
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", ENDING)
 def test_following_into_a_file(number, store, folder):
     process = following(store, "-o", folder / "out", "--format", "json")
     process.send_signal(number)
@@ -75,7 +80,7 @@ def test_following_into_a_file(number, store, folder):
     assert (folder / "out").read_text() == output("dump", "--format", "json", store)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", ENDING)
 def test_following_to_standard_output(number, store):
     process = following(store)
     process.send_signal(number)

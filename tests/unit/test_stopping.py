@@ -7,8 +7,15 @@ import signal
 
 import pytest
 
+from tests.support.signals import none_ignored
 from xtracectl import stopping
 from xtracectl.stopping import SIGNALS, Stopped, held, hurried, raised
+
+
+@pytest.fixture(autouse=True)
+def nothing_ignored():
+    with none_ignored():
+        yield
 
 
 def send(number: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,17 @@ from xtraced.cli import Exit, build_parser, main
 from xtraced.parsers import SourceKind
 
 MAN = Path(__file__).parents[2] / "man/xtraced.8"
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """`main` ignores two of them until the service handles them; this process is not it, and
+    what it ignores, the programs that other tests start would ignore too."""
+    numbers = (signal.SIGHUP, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

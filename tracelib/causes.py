@@ -25,6 +25,8 @@ class Cause(enum.StrEnum):
     """Lay in the ring when a service started that was told not to keep them."""
     NOT_TRACED = "not_traced"
     """Switched off on purpose, by a pause or a mask; no loss, but nobody knows what happened."""
+    DAMAGED = "damaged"
+    """Stored, and then damaged on the disk; only a repaired segment states it."""
     RETENTION = "retention"
     """Deleted with their segment to stay within the store's limits."""
 

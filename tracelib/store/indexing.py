@@ -34,7 +34,7 @@ def find_blocks(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blo
 
     A file that may be `growing` needs no seal. Raises StoreError.
     """
-    seal = _read_seal(file)
+    seal = read_seal(file)
     if seal is None:
         return _walk(file, problems, growing=growing)
     for hole in seal.holes:
@@ -42,7 +42,9 @@ def find_blocks(file: BlockFile, problems: ProblemList, *, growing: bool) -> Blo
     return Blocks(seal.index, seal, seal.cpus, seal.ended_at, file.size)
 
 
-def _read_seal(file: BlockFile) -> Seal | None:
+def read_seal(file: BlockFile) -> Seal | None:
+    """The seal that the file's end leads to; None if there is no intact one. Raises
+    StoreError."""
     tail = memoryview(bytearray(TRAILER_BYTES))
     try:
         got = file.read(max(file.size - TRAILER_BYTES, 0), tail)

@@ -37,6 +37,8 @@ class RingAccount:
     """Why this ring is set aside; None while it is drained."""
     cons: int | None = None
     """The consumer index as the last drain left it; any other value is someone else's."""
+    prod: int | None = None
+    """The producer index as the last drain read it."""
     brimful: bool = False
     """The last drain found (almost) no room: Xen may hold a count of losses it has not told."""
     last_tsc: Tsc = NO_TSC
@@ -70,7 +72,10 @@ class RingAccount:
         """Enter what one drain took; the cause of the losses that it tells, if any."""
         waiting = (drain.prod - drain.cons) % (2 * self.ring.data_bytes)
         self.high_water = max(self.high_water, waiting)
-        self.brimful = self.ring.data_bytes - waiting < BRIM
+        full = self.ring.data_bytes - waiting < BRIM
+        # The rest of a ring that did not fit into one buffer is nothing new.
+        self.brimful = full or (self.brimful and drain.prod == self.prod)
+        self.prod = drain.prod
         self.records += drain.records
         self.bytes += drain.payload_bytes
         self.last_data = now

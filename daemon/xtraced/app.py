@@ -12,19 +12,21 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import structlog
 import trio
 
 from tracelib.errors import SourceError, XtraceError
 from tracelib.store import fsops, recover
-from xtraced import logs
+from xtraced import handover, logs
 from xtraced.checks import warnings
 from xtraced.clock import SystemClock
 from xtraced.commands import Commands
 from xtraced.config import Reloaded
 from xtraced.control import Policy, serve
 from xtraced.controlsocket import bind_control_socket
+from xtraced.handover import StagingMemory
 from xtraced.lock import hold_lock
 from xtraced.notify import Notifier, watchdog_interval
 from xtraced.segments import GROUP
@@ -51,14 +53,26 @@ def run(settings: Settings, reload: Reload | None = None) -> int:
         held.callback(output.flush)
         fsops.make_directory(store, group=fsops.find_group(GROUP))
         held.enter_context(hold_lock(store / ".lock", what=f"the store {store}"))
-        left_over = recover.recover(store)
-        for recovered in left_over:
-            log.warning("segment_recovered", **recovered._asdict())
+        notifier = Notifier.from_environment()
+        held.callback(notifier.close)
+        kept = handover.inherited()
+        crashed = _recover(store, handover.Legacy.read(kept))
         source = make_source(settings)
         held.enter_context(_opened(source, leave_enabled=settings.collect.leave_enabled))
+        memory = StagingMemory.of(settings, handover.keep(kept, notifier))
         reload_all = reload and _with_log_level(reload, output)
-        complete = _run_trio(settings, source, reload_all, bool(left_over))
+        complete = _run_trio(settings, source, notifier, memory, reload_all, crashed)
     return 0 if complete else 1
+
+
+def _recover(store: Path, legacy: handover.Legacy) -> bool:
+    """Bring what a service that died left into order, and into the store; whether one did."""
+    left_over = recover.recover(
+        store, legacy.staged, legacy.metadata, group=fsops.find_group(GROUP)
+    )
+    for recovered in left_over:
+        log.warning("segment_recovered", **recovered._asdict())
+    return bool(left_over)
 
 
 def _with_log_level(reload: Reload, output: logs.Logs) -> Reload:
@@ -104,11 +118,12 @@ def _disable_quietly(source: Source) -> None:
 
 
 def _run_trio(
-    settings: Settings, source: Source, reload: Reload | None, after_crash: bool
+    settings: Settings, source: Source, notifier: Notifier, memory: StagingMemory,
+    reload: Reload | None, after_crash: bool,
 ) -> bool:
     """Raises the first XtraceError out of the exception groups that nurseries make."""
     try:
-        return trio.run(_main, settings, source, reload, after_crash)
+        return trio.run(_main, settings, source, notifier, memory, reload, after_crash)
     except BaseExceptionGroup as group:
         expected, rest = group.split(XtraceError)
         if rest is not None or expected is None:
@@ -122,11 +137,10 @@ def _first(group: BaseExceptionGroup[XtraceError]) -> XtraceError:
 
 
 async def _main(
-    settings: Settings, source: Source, reload: Reload | None, after_crash: bool
+    settings: Settings, source: Source, notifier: Notifier, memory: StagingMemory,
+    reload: Reload | None, after_crash: bool,
 ) -> bool:
     with ExitStack() as held:
-        notifier = Notifier.from_environment()
-        held.callback(notifier.close)
         group = fsops.find_group(GROUP)
         for_all = settings.control.status_for == "all"
         listener = bind_control_socket(settings.control.socket, group=group, for_all=for_all)
@@ -134,6 +148,7 @@ async def _main(
         service = Service(
             settings, source, clock=SystemClock(), notifier=notifier,
             watchdog=watchdog_interval(), reload=reload, after_crash=after_crash,
+            memory=memory,
         )
         policy = Policy(uid=os.geteuid(), group=group, status_for_all=for_all)
 

@@ -165,7 +165,7 @@ class Collector:
             buffer = self._staging()
             if buffer is None:
                 return False
-            drain = self._drain_into(buffer, account)
+            drain = self._take_into(buffer, account)
             if drain.status == fastpath.EMPTY:
                 return True
             if drain.status == fastpath.BAD_INDEXES:
@@ -176,14 +176,17 @@ class Collector:
             if drain.status == fastpath.DRAINED:
                 self.incidents.check_consumer(account, drain.cons)
                 self._stage(buffer, account, drain, why, flags, now)
+                # Only now: from here on, this memory alone has the records.
+                fastpath.publish(account.ring.words, drain.new_cons)
                 if drain.new_cons == drain.prod:
                     return True
             # The buffer is full before the ring is empty.
             self.hand_off()
 
-    def _drain_into(self, buffer: StagingBuffer, account: RingAccount) -> fastpath.Drain:
+    def _take_into(self, buffer: StagingBuffer, account: RingAccount) -> fastpath.Drain:
+        """What waits in a ring; its consumer index stays where it is."""
         ring = account.ring
-        return fastpath.drain(
+        return fastpath.take(
             ring.words, ring.data_bytes, buffer.words, buffer.payload_at // 4,
             buffer.room // 4, ring.cpu, self.runstates,
         )
@@ -243,7 +246,9 @@ class Collector:
         for account in self.accounts:
             records = size = 0
             while True:
-                drain = self._drain_into(buffer, account)
+                drain = self._take_into(buffer, account)
+                if drain.status == fastpath.DRAINED:
+                    fastpath.publish(account.ring.words, drain.new_cons)
                 records += drain.records - drain.lost_marks + drain.lost
                 size += drain.payload_bytes
                 if drain.status != fastpath.DRAINED or drain.new_cons == drain.prod:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from tracelib.losses import Cause, Loss
+from tracelib.ring import fastpath
 from tracelib.ring.fastpath import Drain
 from tracelib.ring.layout import CONS_WORD, explain_indexes
 from tracelib.store.recover import RingPosition
@@ -77,6 +78,11 @@ class Incidents:
                     self._add(account, Cause.CRASH, detail="the rings of the run before are gone")
                 continue
             if position.ring_end == cons:
+                continue
+            if position.ring_start == cons:
+                # It died between taking the last block, which was stored since, and saying so.
+                fastpath.publish(account.ring.words, position.ring_end)
+                log.info("taken_over", cpu=account.ring.cpu, stored_until=position.ring_end)
                 continue
             self._add(
                 account, Cause.CRASH, first=position.last_tsc,

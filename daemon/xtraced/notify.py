@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 
 from tracelib.units import Nanoseconds
 
@@ -26,6 +27,11 @@ class Notifier:
                 self._socket = socket.socket(
                     socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
                 )
+
+    @property
+    def active(self) -> bool:
+        """Is there a manager?"""
+        return self._socket is not None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Notifier:
@@ -50,6 +56,11 @@ class Notifier:
         extend = f"EXTEND_TIMEOUT_USEC={within // 1000}"
         return self._send("STOPPING=1", extend, _status(status))
 
+    def keep(self, fd: int, name: str) -> bool:
+        """Have the manager keep a descriptor over a crash, and hand it to the successor."""
+        # It need not be watched for an end: a memfd has none.
+        return self._send("FDSTORE=1", f"FDNAME={name}", "FDPOLL=0", fds=(fd,))
+
     def watchdog(self) -> bool:
         """The drain loop makes progress."""
         return self._send("WATCHDOG=1")
@@ -60,13 +71,15 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def _send(self, *lines: str) -> bool:
+    def _send(self, *lines: str, fds: Sequence[int] = ()) -> bool:
         """Whether the message was taken. A full queue, a socket that is gone or not ours to
         write to: the message is dropped, since the next one says more anyway."""
         if self._socket is None or self._address is None:
             return False
         try:
-            self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
+            text = "\n".join(lines).encode(errors="replace")
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+            self._socket.sendmsg([text], rights, 0, self._address)
         except OSError:
             return False
         return True

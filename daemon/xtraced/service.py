@@ -27,6 +27,7 @@ from tracelib.units import CpuId, Nanoseconds, Tsc, format_size
 from xtraced.clock import Clock
 from xtraced.collector import Collector, Pace
 from xtraced.config import Reloaded
+from xtraced.handover import StagingMemory
 from xtraced.masking import MaskKeeper
 from xtraced.metadata import new_run_id, segment_metadata
 from xtraced.notify import Notifier
@@ -62,8 +63,10 @@ class Service:
         watchdog: Nanoseconds | None,
         reload: Reload | None = None,
         after_crash: bool = False,
+        memory: StagingMemory | None = None,
     ) -> None:
-        """`after_crash`: the service before this one left a segment unsealed."""
+        """`after_crash`: the service before this one left a segment unsealed. `memory`: where
+        records are staged; by default it is gone with the process."""
         self.settings = settings
         self._source = source
         self._clock = clock
@@ -85,7 +88,8 @@ class Service:
         directory = settings.store.directory
         self._retention = Retention(directory, _limits(settings), now=clock.realtime)
         self._store = SegmentStore(directory, self._retention, _policy(settings), clock=clock)
-        self.pool = StagingPool(settings.writer.buffers, settings.writer.buffer_bytes)
+        self._memory = memory or StagingMemory.of(settings)
+        self.pool = StagingPool(self._memory)
         self._writer = Writer(
             self._store, self.pool,
             buffer_wanted=lambda: self.collector.shortage.waiting,
@@ -431,6 +435,7 @@ class Service:
         metadata = segment_metadata(
             self.settings, self._source, masks.wanted, masks.in_force, self._run_id
         )
+        self._memory.note_run(metadata)
         return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
 
     def _anchor(self) -> ClockAnchor | None:

@@ -2,17 +2,17 @@
 
 A buffer is a row of blocks, each a header slot of 128 bytes, the payload, and room up to
 the next page. The collector fills it; the writer completes the headers and writes it as it
-is. Buffers are page-aligned, as direct I/O wants its memory.
+is. Buffers are page-aligned, as direct I/O wants its memory, which xtraced.handover has.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections import deque
 from dataclasses import dataclass, field
 
 from tracelib.losses import Loss
-from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader
+from tracelib.segment.block import HEADER_BYTES, BlockHeader
+from xtraced.handover import StagingMemory
 
 
 @dataclass(slots=True)
@@ -22,8 +22,9 @@ class StagingBuffer:
     view: memoryview
     words: memoryview
     """The same memory as 32-bit words, for the drain."""
-    start: int
-    """Where it begins in the pool's memory."""
+    number: int
+    """In the pool's memory."""
+    memory: StagingMemory
     used: int = 0
     in_core: bool = False
     """Whether its pages may hold memory of the machine's."""
@@ -50,7 +51,8 @@ class StagingBuffer:
 
     def add(self, header: BlockHeader) -> None:
         """Take the payload that was just put at `payload_at` as a block; the header has the
-        block's whole length."""
+        block's whole length and its payload's checksum. From here on it outlives us."""
+        self.memory.commit(self.number, len(self.blocks), header)
         self.blocks.append((self.used, header))
         self.used += header.block_bytes
 
@@ -68,18 +70,14 @@ class StagingPool:
     append and pop are atomic.
     """
 
-    def __init__(self, buffers: int, buffer_bytes: int) -> None:
-        if buffer_bytes % PAGE:
-            raise ValueError(f"a staging buffer is whole pages, not {buffer_bytes} bytes")
-        self.buffers = buffers
-        self.buffer_bytes = buffer_bytes
-        # Private: of shared memory, MADV_DONTNEED gives nothing back.
-        self._memory = mmap.mmap(-1, buffers * buffer_bytes, flags=mmap.MAP_PRIVATE)
-        whole = memoryview(self._memory)
+    def __init__(self, memory: StagingMemory) -> None:
+        self.buffers = memory.buffers
+        self.buffer_bytes = memory.buffer_bytes
+        self._memory = memory
         self._free: deque[StagingBuffer] = deque()
-        for start in range(0, buffers * buffer_bytes, buffer_bytes):
-            view = whole[start : start + buffer_bytes]
-            self._free.append(StagingBuffer(view, view.cast("I"), start))
+        for number in range(memory.buffers):
+            view = memory.buffer(number)
+            self._free.append(StagingBuffer(view, view.cast("I"), number, memory))
 
     @property
     def free(self) -> int:
@@ -92,6 +90,7 @@ class StagingPool:
         except IndexError:
             return None
         buffer.in_core, buffer.idle = True, False
+        self._memory.begin(buffer.number)
         return buffer
 
     def trim(self) -> None:
@@ -99,10 +98,12 @@ class StagingPool:
         last trim: what a slow disk made us use once is not kept for ever."""
         for buffer in list(self._free):
             if buffer.idle and buffer.in_core:
-                self._memory.madvise(mmap.MADV_DONTNEED, buffer.start, self.buffer_bytes)
+                self._memory.release(buffer.number)
                 buffer.in_core = False
             buffer.idle = True
 
     def give_back(self, buffer: StagingBuffer) -> None:
+        """Its blocks are stored, or counted as lost."""
+        self._memory.empty(buffer.number)
         buffer.clear()
         self._free.append(buffer)

@@ -13,6 +13,7 @@ from tracelib.losses import Cause
 from tracelib.records import WRAP_BUFFER, iter_records
 from tracelib.segment.block import Flag
 from xtraced.collector import Collector, Pace
+from xtraced.handover import StagingMemory
 from xtraced.staging import StagingBuffer, StagingPool
 
 
@@ -25,7 +26,7 @@ class Bench:
     ) -> None:
         self.source = source
         self.clock = ManualClock()
-        self.pool = StagingPool(buffers, buffer_bytes)
+        self.pool = StagingPool(StagingMemory(buffers, buffer_bytes))
         self.handed: list[StagingBuffer] = []
         self.collector = Collector(
             source, self.pool, self.handed.append, clock=self.clock, pace=Pace(flush, 1.0)

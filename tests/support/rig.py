@@ -33,6 +33,15 @@ class Rig:
         self._held = ExitStack()
         self._disk: TestDisk | None = None
         self._hypervisor: Hypervisor | None = None
+        self._keeper: int | None = None
+
+    @property
+    def keeper(self) -> int:
+        """An empty memfd: what a service manager keeps for a service over its crashes."""
+        if self._keeper is None:
+            self._keeper = os.memfd_create("keeper")
+            self._held.callback(os.close, self._keeper)
+        return self._keeper
 
     @property
     def disk(self) -> TestDisk:

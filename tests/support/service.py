@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from xtracectl.client import Client
+from xtraced import handover
 
 PATIENCE = 60.0
 """Seconds until something that should happen counts as not happening: for tests that fail."""
@@ -74,8 +75,10 @@ class ServiceProcess:
         self, store: Path, socket: Path, *, source: str = "sim",
         settings: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None,
         rights: Sequence[str] = (), umask: int = -1, log_to: Path | None = None,
+        keeps: int | None = None,
     ) -> None:
-        """`rights`: a command to run it under, e.g. setpriv."""
+        """`rights`: a command to run it under, e.g. setpriv. `keeps`: a descriptor that every
+        start gets as staging memory, as systemd would hand it over."""
         self.store = store
         self.socket = socket
         self.log_path = log_to or socket.with_suffix(".log")
@@ -87,6 +90,12 @@ class ServiceProcess:
         for key, value in (settings or {}).items():
             self._arguments += ["--set", f"{key}={value}"]
         self._environ = {**os.environ, **(environ or {})}
+        self._keeps = () if keeps is None else (keeps,)
+        if keeps is not None:
+            self._environ |= {"LISTEN_FDS": "1", "LISTEN_FDNAMES": handover.NAME}
+            # Only the process itself knows its number.
+            hand_over = f'LISTEN_PID=$$ exec "$0" "$@" 3<&{keeps} {keeps}<&-'
+            self._arguments = ["sh", "-c", hand_over, *self._arguments]
         self._umask = umask
         self.process = self._spawn()
 
@@ -95,7 +104,7 @@ class ServiceProcess:
             output = subprocess.PIPE if self._log_to is None else file
             process = subprocess.Popen(
                 self._arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=output, env=self._environ, umask=self._umask,
+                stderr=output, env=self._environ, umask=self._umask, pass_fds=self._keeps,
             )
         self._tail = Tail(process.stderr, self.log_path)
         return process

@@ -12,6 +12,7 @@ from tracelib.segment.block import BlockHeader, Kind, padded_bytes
 from tracelib.segment.metadata import Metadata
 from tracelib.store.segment import SegmentReader
 from tracelib.units import CpuId, Nanoseconds, Tsc
+from xtraced.handover import StagingMemory
 from xtraced.retention import Limits, Retention
 from xtraced.segments import Opening, SegmentStore, WritePolicy
 from xtraced.staging import StagingBuffer, StagingPool
@@ -46,7 +47,7 @@ class StoreBench:
             directory, self.retention, WritePolicy(direct, 5_000_000_000, retry),
             clock=self.clock, sleep=self._sleep,
         )  # fmt: skip
-        self.pool = StagingPool(2, 1 << 16)
+        self.pool = StagingPool(StagingMemory(2, 1 << 16))
         self.next_tsc = 0
 
     def _sleep(self, seconds: float) -> None:

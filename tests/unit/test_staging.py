@@ -7,11 +7,12 @@ import ctypes
 import pytest
 
 from tracelib.segment.block import BlockHeader, Kind
+from xtraced.handover import StagingMemory
 from xtraced.staging import StagingPool
 
 
 def test_buffers_are_page_aligned_and_no_more_than_asked_for():
-    pool = StagingPool(3, 8192)
+    pool = StagingPool(StagingMemory(3, 8192))
     taken = [pool.take() for _ in range(3)]
     for buffer in taken:
         address = ctypes.addressof(ctypes.c_char.from_buffer(buffer.view))
@@ -23,18 +24,18 @@ def test_buffers_are_page_aligned_and_no_more_than_asked_for():
 
 def test_a_size_that_is_not_whole_pages_is_refused():
     with pytest.raises(ValueError, match="whole pages"):
-        StagingPool(2, 5000)
+        StagingPool(StagingMemory(2, 5000))
 
 
 def test_last_in_first_out():
-    pool = StagingPool(3, 4096)
+    pool = StagingPool(StagingMemory(3, 4096))
     first = pool.take()
     pool.give_back(first)
     assert pool.take() is first
 
 
 def test_a_block_takes_whole_pages_and_the_room_behind_a_header_slot():
-    pool = StagingPool(1, 3 * 4096)
+    pool = StagingPool(StagingMemory(1, 3 * 4096))
     buffer = pool.take()
     assert (buffer.payload_at, buffer.room) == (128, 3 * 4096 - 128)
     buffer.add(BlockHeader(Kind.RECORDS, 4000, 8192, 0))
@@ -45,7 +46,7 @@ def test_a_block_takes_whole_pages_and_the_room_behind_a_header_slot():
 
 def test_memory_of_a_buffer_that_stays_idle_is_given_back():
     """R71: bounded, and back to what is needed after a slow spell."""
-    pool = StagingPool(2, 4096)
+    pool = StagingPool(StagingMemory(2, 4096))
     both = [pool.take(), pool.take()]
     for buffer in both:
         buffer.view[:4] = b"full"

@@ -253,7 +253,7 @@ def test_ring_positions_are_those_of_each_cpus_last_stored_block(tmp_path):
     second = SegmentBuilder(2, ring_cpus=(0, 1, 3))
     second.block(0, make_records(1, first_tsc=5000), ring_id=70, ring_start=32, ring_end=48)
     second.write(tmp_path)
-    assert ring_positions(tmp_path) == {0: (70, 48, 5000), 3: (73, 16, 1000)}
+    assert ring_positions(tmp_path) == {0: (70, 32, 48, 5000), 3: (73, 0, 16, 1000)}
 
 
 def test_ring_positions_stop_at_what_is_known_of_all(tmp_path):
@@ -269,7 +269,7 @@ def test_ring_positions_stop_at_what_is_known_of_all(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fsops.os, "open", spy)
-        assert ring_positions(tmp_path) == {0: (9, 0, 1000)}
+        assert ring_positions(tmp_path) == {0: (9, 0, 0, 1000)}
     assert not any("00000001" in path for path in opened)
 
 

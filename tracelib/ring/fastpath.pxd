@@ -18,10 +18,15 @@ cdef class Tally:
     cdef uint64 records, wraps, lost_marks, malformed_lost
     cdef uint64 lost, lost_first_tsc, lost_last_tsc, first_tsc, last_tsc
 
-@cython.locals(source=mutable_words, target=mutable_words, table=mutable_words, cons=uint32,
-               prod=uint32, taken=Py_ssize_t, payload=Py_ssize_t, tally=Tally)
 cpdef drain(uint32[::1] ring, Py_ssize_t size, uint32[::1] into, Py_ssize_t at,
             Py_ssize_t room, uint32 cpu, runstates)
+
+cpdef publish(uint32[::1] ring, uint32 cons)
+
+@cython.locals(source=mutable_words, target=mutable_words, table=mutable_words, cons=uint32,
+               prod=uint32, taken=Py_ssize_t, payload=Py_ssize_t, tally=Tally)
+cpdef take(uint32[::1] ring, Py_ssize_t size, uint32[::1] into, Py_ssize_t at,
+           Py_ssize_t room, uint32 cpu, runstates)
 
 @cython.locals(tally=Tally)
 cpdef scan(const uint32[::1] data, Py_ssize_t start, Py_ssize_t end, uint32 cpu, runstates)

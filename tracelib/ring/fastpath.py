@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAD_INDEXES", "COMPILED", "DRAINED", "EMPTY", "NO_ROOM", "Drain", "Scan",
-    "drain", "record_offsets", "scan", "vcpu_entry",
+    "drain", "publish", "record_offsets", "scan", "take", "vcpu_entry",
 ]
 
 COMPILED = not __file__.endswith((".py", ".pyc"))
@@ -54,7 +54,27 @@ def drain(
     ring: memoryview, size: int, into: memoryview, at: int, room: int,
     cpu: int, runstates: RunstateTable,
 ) -> Drain:
-    """Move what waits in a ring to `into[at : at + room]` and publish the new `cons`.
+    """Move what waits in a ring to `into[at : at + room]` and publish the new `cons`: `take`
+    and `publish` at once, for those who need not survive in between."""
+    taken = take(ring, size, into, at, room, cpu, runstates)
+    if taken.status == DRAINED:
+        publish(ring, taken.new_cons)
+    return taken
+
+
+def publish(ring: memoryview, cons: int) -> None:
+    """Tell the producer that it may use again what lies before `cons`. Whatever was written
+    to memory before this, wherever, can be seen before it."""
+    shared.full_barrier()
+    shared.store(shared.address(ring), CONS_WORD, cons)
+
+
+def take(
+    ring: memoryview, size: int, into: memoryview, at: int, room: int,
+    cpu: int, runstates: RunstateTable,
+) -> Drain:
+    """Copy what waits in a ring to `into[at : at + room]`; the ring stays as it is until
+    `publish` is called with the result's `new_cons`.
 
     `ring` and `into` are of format "I"; `size` is the ring's data size in bytes, `at` and
     `room` count words. A room too small for everything takes the whole records that fit.
@@ -92,9 +112,6 @@ def drain(
         return Drain(NO_ROOM, cons, prod, cons)
     else:
         new_cons = (cons + payload) % (2 * size)
-    # The copy was made and walked before this, so the producer may reuse the space now.
-    shared.full_barrier()
-    shared.store(source, CONS_WORD, new_cons)
     return Drain(
         DRAINED, cons, prod, new_cons, payload, tally.records, tally.lost_marks, tally.lost,
         tally.lost_first_tsc, tally.lost_last_tsc, tally.first_tsc, tally.last_tsc,

@@ -21,7 +21,7 @@ class Drain(NamedTuple):
     prod: int
     """Both indexes as they were read, once, before."""
     new_cons: int
-    """What was published; equals `cons` when nothing was taken."""
+    """What is published, or to be; equals `cons` when nothing was taken."""
     payload_bytes: int = 0
     """Whole records copied to the destination, wrap fillers among them."""
     records: int = 0

@@ -7,6 +7,7 @@ and left as it is.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +17,12 @@ from tracelib.errors import DataError, StoreError, XtraceError
 from tracelib.segment import notes
 from tracelib.segment.block import HEADER_BYTES, PAGE, BlockHeader, Kind
 from tracelib.segment.index import Tally
+from tracelib.segment.metadata import Metadata
 from tracelib.segment.seal import Hole, Seal
 from tracelib.store import fsops
 from tracelib.store.blockfile import BlockFile, Found, Gap
 from tracelib.store.directory import SegmentEntry, list_segments
+from tracelib.store.handover import Staged, append, begin, not_stored
 from tracelib.store.segment import SegmentReader
 from tracelib.units import CpuId, Tsc
 
@@ -51,22 +54,56 @@ class Recovered(NamedTuple):
     torn_bytes: int = 0
     """Bytes without an intact block, up to the next page: kept, and skipped by readers."""
     detail: str = ""
+    handed_over: int = 0
+    """Records among `records` that the dead service had taken and not stored."""
 
 
-def recover(directory: Path) -> list[Recovered]:
+def recover(
+    directory: Path, staged: Sequence[Staged] = (), metadata: Metadata | None = None, *,
+    group: int | None = None,
+) -> list[Recovered]:
     """Deal with every unsealed segment of a store that nobody writes to: the caller holds
-    its lock. Raises StoreError only if the directory cannot be listed."""
-    return [_recover_one(entry) for entry in list_segments(directory) if not entry.sealed]
+    its lock.
+
+    `staged` is what the service that died had taken and may not have stored, in its order,
+    and `metadata` what it last said of itself. Raises StoreError if the directory cannot be
+    listed, or if something staged cannot be stored: it is still with the caller then, so a
+    later attempt may. `group` may read a segment that has to be begun for it.
+    """
+    entries = list_segments(directory)
+    missing = not_stored(entries, staged)
+    results = []
+    for entry in entries:
+        if not entry.sealed:
+            last = entry is entries[-1]
+            result = _recover_one(entry, missing if last else ())
+            missing = [] if result.handed_over else missing
+            results.append(result)
+    if missing:
+        results.append(_recover_alone(directory, missing, metadata, group))
+    return results
 
 
-def _recover_one(entry: SegmentEntry) -> Recovered:
+def _recover_one(entry: SegmentEntry, staged: Sequence[Staged]) -> Recovered:
     try:
-        return _close(entry)
+        return _close(entry, staged)
     except XtraceError as exc:
+        if staged and isinstance(exc, StoreError):
+            raise
         return Recovered(str(entry.path), entry.sequence, Outcome.LEFT, detail=str(exc))
 
 
-def _close(entry: SegmentEntry) -> Recovered:
+def _recover_alone(
+    directory: Path, staged: Sequence[Staged], metadata: Metadata | None, group: int | None
+) -> Recovered:
+    """No segment was open, or nothing in it is intact: they get one of their own."""
+    if metadata is None:
+        what = f"{sum(block.header.records for block in staged)} records of an unknown run"
+        return Recovered(str(directory), 0, Outcome.LEFT, detail=f"{what} are not stored")
+    return _close(begin(directory, metadata, group=group), staged)
+
+
+def _close(entry: SegmentEntry, staged: Sequence[Staged]) -> Recovered:
     found = _scan(entry.path)
     if found.size % PAGE and not found.garbage:
         # A seal goes to a page, so the torn end becomes longer by zeros. Where these are what
@@ -74,6 +111,11 @@ def _close(entry: SegmentEntry) -> Recovered:
         _fill_page(entry.path, found.size)
         found = _scan(entry.path)
     torn_bytes = sum(hole.bytes for hole in found.holes)
+    if staged and found.next_sequence and not found.sealed:
+        _take_over(entry.path, found, staged)
+        handed_over = sum(block.header.records for block in staged)
+    else:
+        handed_over = 0
     if not found.worth_keeping:
         return _put_away(entry, found, torn_bytes)
     if not found.sealed:
@@ -82,8 +124,19 @@ def _close(entry: SegmentEntry) -> Recovered:
     fsops.sync_directory(entry.path.parent)
     records = sum(cpu.records for cpu in found.tally.cpus.values())
     return Recovered(
-        str(entry.sealed_path), entry.sequence, Outcome.SEALED, records, torn_bytes
+        str(entry.sealed_path), entry.sequence, Outcome.SEALED, records, torn_bytes,
+        handed_over=handed_over,
     )
+
+
+def _take_over(path: Path, found: _Leftover, staged: Sequence[Staged]) -> None:
+    """Put staged blocks behind what is there, as if it had been stored in time."""
+    # The last block's padding may be longer than what is there of it.
+    offset = max(found.size, found.end)
+    found.size = append(path, found.tally, offset, found.next_sequence, staged)
+    found.end = found.size
+    found.next_sequence += len(staged)
+    found.worth_keeping = True
 
 
 def _put_away(entry: SegmentEntry, found: _Leftover, torn_bytes: int) -> Recovered:
@@ -201,8 +254,10 @@ class RingPosition(NamedTuple):
     """Where the stored records of a CPU end."""
 
     ring_id: int
+    ring_start: int | None
     ring_end: int
-    """The ring's consumer index after the last stored block."""
+    """The ring's consumer index before and after the last stored block; the first is None
+    where that block's header cannot be read."""
     last_tsc: Tsc
 
 
@@ -216,9 +271,12 @@ def ring_positions(directory: Path) -> dict[CpuId, RingPosition]:
             with SegmentReader(entry.path) as segment:
                 rings = segment.metadata.ring_cpus if segment.metadata else ()
                 for cpu, totals in segment.totals.items():
-                    found.setdefault(
-                        cpu, RingPosition(totals.ring_id, totals.ring_end, totals.last_tsc)
-                    )
+                    if cpu not in found:
+                        last = segment.last_header(cpu)
+                        start = None if last is None else last.ring_start
+                        found[cpu] = RingPosition(
+                            totals.ring_id, start, totals.ring_end, totals.last_tsc
+                        )
         except DataError:
             continue
         if rings and found.keys() >= set(rings):

@@ -17,7 +17,7 @@ from tracelib.errors import DamageError, DataError, FormatError
 from tracelib.losses import Loss
 from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.segment import notes
-from tracelib.segment.block import HEADER_BYTES, MAGIC, Flag, Kind
+from tracelib.segment.block import HEADER_BYTES, MAGIC, BlockHeader, Flag, Kind
 from tracelib.segment.index import CpuTotals, Index, IndexEntry, tsc_range
 from tracelib.segment.metadata import Metadata
 from tracelib.segment.seal import Seal
@@ -139,6 +139,16 @@ class SegmentReader:
     def totals(self) -> Mapping[CpuId, CpuTotals]:
         """Sums by CPU, as the block headers have them: only reading tells what is damaged."""
         return self._blocks.cpus
+
+    def last_header(self, cpu: CpuId) -> BlockHeader | None:
+        """Of the CPU's last records block; None if there is none, or it is damaged."""
+        positions = self._by_cpu().get(cpu)
+        if not positions:
+            return None
+        try:
+            return self._file.header(self.index[positions[-1]].offset, Buffer())
+        except DataError:
+            return None
 
     @property
     def tsc_range(self) -> tuple[Tsc, Tsc] | None:

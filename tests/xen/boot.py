@@ -14,6 +14,7 @@ from tests.xen.report import Report
 _HERE = Path(__file__).parent
 _SILENCE = 180
 """Seconds without a line from the scenario or the console after which it hangs."""
+SILENCE = f"nothing was heard of it for {_SILENCE} s"
 _TAIL = 40
 
 # qemu64 with SVM and nested pages is what Xen needs for guests with VM exits; the rest is what
@@ -37,11 +38,11 @@ class Boot:
         shutil.copy(_HERE / "report.py", share / "dom0")
         (share / "scenario").write_text(scenario)
 
-    def run(self, report: Report, *, xen: str = "", limit: int) -> bool:
+    def run(self, report: Report, *, xen: str = "", limit: int) -> str | None:
         """Boot with more arguments for Xen, report each line of the scenario as it comes.
 
-        `limit` is in seconds. True if the scenario came to its end; otherwise that is a
-        failed check, and the end of the console's log is shown.
+        `limit` is in seconds. None if the scenario came to its end; otherwise what kept it
+        from that, and the end of the console's log is shown.
         """
         started = time.monotonic()
         with subprocess.Popen(self._command(xen), stdin=subprocess.DEVNULL) as qemu:
@@ -53,11 +54,10 @@ class Boot:
         if trouble is None and not code.exists():
             trouble = "Xen or dom0 ended before the scenario did"
         if trouble is not None:
-            report.fail(f"dom0 came to the end of the scenario: {trouble}")
             self._show_console(report)
-            return False
+            return trouble
         report.say(f"     boot, scenario and power-off: {time.monotonic() - started:.0f} s")
-        return True
+        return None
 
     def _watch(self, qemu: subprocess.Popen[bytes], report: Report, deadline: float) -> str | None:
         """Pass on lines until QEMU ends; what went wrong, if something did."""
@@ -78,7 +78,7 @@ class Boot:
             if now > deadline:
                 return "it took too long"
             if now > heard + _SILENCE:
-                return f"nothing was heard of it for {_SILENCE} s"
+                return SILENCE
             time.sleep(0.5)
 
     def _lines(self) -> Iterator[str | None]:

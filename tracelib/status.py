@@ -136,6 +136,27 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerStatus:
+    """All runs of the service in this store together, by the store's ledger and its open
+    segment: produced = records - lost_marks + lost."""
+
+    since: int
+    """When the oldest segment that it counts was created."""
+    rebuilt: bool
+    """Whether what had been deleted before `since` is missing from it."""
+    records: int
+    """Stored, and maybe deleted since; lost records count."""
+    lost_marks: int
+    """Lost records among them."""
+    lost: dict[str, int]
+    lost_unknown: list[str]
+    deleted_segments: int
+    deleted_records: int
+    """Deleted by retention."""
+    deleted_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     state: str
     """ "starting", "collecting", "paused", "degraded" or "stopping"."""
@@ -159,4 +180,5 @@ class Status:
     pool: PoolStatus
     writer: WriterStatus
     store: StoreStatus
+    ledger: LedgerStatus
     schema: int = field(default=SCHEMA)

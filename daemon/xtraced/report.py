@@ -15,6 +15,7 @@ from tracelib.masks import passes
 from tracelib.ring import fastpath
 from tracelib.status import (
     CpuStatus,
+    LedgerStatus,
     MaskStatus,
     PoolStatus,
     SourceStatus,
@@ -63,7 +64,7 @@ class Run:
 
 def report(
     run: Run, source: Source, collector: Collector, pool: StagingPool, writer: WriterStatus,
-    store: StoreStatus, failed: Mapping[int, int], *, clock: Clock,
+    store: StoreStatus, ledger: LedgerStatus, failed: Mapping[int, int], *, clock: Clock,
 ) -> Status:
     """The whole status, as of now."""
     cpus = [_with_failed(account.status(), failed) for account in collector.accounts]
@@ -122,6 +123,7 @@ def report(
         pool=pool_status,
         writer=writer,
         store=store,
+        ledger=ledger,
     )
 
 

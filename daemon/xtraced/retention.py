@@ -13,9 +13,10 @@ from pathlib import Path
 
 import structlog
 
-from tracelib.errors import XtraceError
+from tracelib.errors import StoreError, XtraceError
 from tracelib.store import fsops
 from tracelib.store.directory import SegmentEntry, list_segments
+from tracelib.store.ledger import Deleted, Ledger
 from tracelib.store.segment import SegmentReader
 from tracelib.units import Nanoseconds
 
@@ -30,15 +31,6 @@ class Limits:
     keep_free: int
     max_age: int
     max_segments: int
-
-
-@dataclass(slots=True)
-class Deleted:
-    """What retention has deleted in this run."""
-
-    segments: int = 0
-    records: int = 0
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +57,14 @@ class Retention:
     """The sealed segments of one store directory, oldest first, and the limits on them."""
 
     def __init__(
-        self, directory: Path, limits: Limits, *, now: Callable[[], Nanoseconds]
+        self, directory: Path, limits: Limits, *, now: Callable[[], Nanoseconds],
+        ledger: Ledger | None = None,
     ) -> None:
+        """`ledger`: where deletions are entered; by default one that nobody keeps."""
         self.limits = limits
         self.deleted = Deleted()
+        """In this run."""
+        self.ledger = ledger or Ledger(now())
         self.acting: str | None = None
         self._directory = directory
         self._now = now
@@ -76,6 +72,7 @@ class Retention:
             entry for entry in list_segments(directory) if entry.sealed
         )
         self.sealed_bytes = sum(entry.bytes for entry in self._entries)
+        self._ledger_failing = False
         self._oldest: tuple[SegmentEntry, Summary] | None = None
 
     @property
@@ -126,7 +123,13 @@ class Retention:
     def _delete_oldest(self, limit: str) -> None:
         entry = self._entries[0]
         summary = self._summary_of_oldest()
+        # Before it goes: a deletion that is not in the ledger could not be found out later.
+        self.ledger.add_deleted(entry, summary.records)
+        saved = self.save_ledger()
         fsops.unlink(entry.path)
+        if not saved:
+            # There is some room now.
+            self.save_ledger()
         self._entries.popleft()
         self.sealed_bytes -= entry.bytes
         self.acting = limit
@@ -137,6 +140,18 @@ class Retention:
             "segment_deleted", segment=str(entry.path), limit=limit, records=summary.records,
             bytes=entry.bytes, first_time=summary.created_at, last_time=summary.ended_at,
         )
+
+    def save_ledger(self) -> bool:
+        """False if the disk refuses: a later attempt may have more luck."""
+        try:
+            self.ledger.save(self._directory)
+        except StoreError as exc:
+            if not self._ledger_failing:
+                log.warning("ledger_not_saved", error=str(exc))
+            self._ledger_failing = True
+        else:
+            self._ledger_failing = False
+        return not self._ledger_failing
 
     def _summary_of_oldest(self) -> Summary:
         """What it says of itself; read once. Zeros if it is too damaged to say anything."""

@@ -20,9 +20,10 @@ from tracelib.losses import Cause, Loss, merge_losses
 from tracelib.ring.runstates import RunstateSnapshot
 from tracelib.segment.block import BlockHeader, Flag
 from tracelib.segment.metadata import Metadata
-from tracelib.status import StoreStatus, WriterStatus
+from tracelib.status import LedgerStatus, StoreStatus, WriterStatus
 from tracelib.store import fsops
 from tracelib.store.directory import SegmentEntry, next_sequence
+from tracelib.store.ledger import Sums
 from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.clock import Clock
 from xtraced.retention import Retention
@@ -102,6 +103,8 @@ class SegmentStore:
         """Records that could not be stored in this run, by CPU."""
         self._free_bytes: int | None = None
         self._meter = WriteMeter()
+        self._sums = Sums()
+        """Of the open segment."""
 
     # Orders
 
@@ -109,6 +112,8 @@ class SegmentStore:
         """Open a segment now. Raises StoreError: at start, a store that refuses is fatal."""
         self._opening = opening
         segment = self._open_segment()
+        # From now on a store without a ledger is one that lost it.
+        self._retention.save_ledger()
         return str(segment.path)
 
     def write(self, buffer: StagingBuffer) -> None:
@@ -175,7 +180,9 @@ class SegmentStore:
         segment = self._segment or self._open_segment()
         self._make_room(buffer.used + SMALL_BLOCKS, segment.size)
         segment.append_buffer(buffer)
-        self.stored_records += sum(header.records for _, header in buffer.blocks)
+        for _, header in buffer.blocks:
+            self.stored_records += header.records
+            self._sums.add_block(header)
         self._direct, self._direct_reason = segment.direct, segment.direct_reason
         if buffer.losses or self._pending:
             self._write_losses(segment, buffer.losses)
@@ -190,6 +197,7 @@ class SegmentStore:
         except StoreError as exc:
             self._note_failure(exc)
         else:
+            self._sums.add_losses(told)
             self._pending.clear()
 
     def _make_room(self, incoming: int, open_bytes: int) -> None:
@@ -271,9 +279,7 @@ class SegmentStore:
             raise
         self._previous_reason = reason
         records = segment.encoder.records
-        self._retention.add(
-            SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size)
-        )
+        self._enter(segment)
         log.info("segment_sealed", segment=str(segment.sealed_path), reason=reason,
                  records=records, bytes=segment.size)
         return Sealed(str(segment.sealed_path), segment.sequence, records, segment.size, reason)
@@ -293,11 +299,19 @@ class SegmentStore:
             segment.close()
             segment.rename()
         except StoreError as exc:
+            # The next start will seal it and enter it into the ledger.
             log.error("segment_not_renamed", segment=str(segment.path), error=str(exc))
+            self._sums = Sums()
             return
-        self._retention.add(
-            SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size)
-        )
+        self._enter(segment)
+
+    def _enter(self, segment: SegmentFile) -> None:
+        """A segment has its final name: into retention's books, and into the ledger."""
+        retention = self._retention
+        retention.add(SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size))
+        sums, self._sums = self._sums, Sums()
+        retention.ledger.add_sealed(segment.sequence, sums)
+        retention.save_ledger()
 
     # Failure
 
@@ -377,6 +391,25 @@ class SegmentStore:
             deleted_segments=deleted.segments,
             deleted_records=deleted.records,
             deleted_bytes=deleted.bytes,
+        )
+
+
+    def ledger_status(self) -> LedgerStatus:
+        """All runs together, the open segment included. Never blocks."""
+        ledger = self._retention.ledger
+        whole = Sums()
+        for sums in (ledger.sums, self._sums):
+            whole.add(sums.copy())
+        return LedgerStatus(
+            since=ledger.since,
+            rebuilt=ledger.rebuilt,
+            records=whole.records.total(),
+            lost_marks=whole.marks.total(),
+            lost=whole.lost_by_cause(),
+            lost_unknown=whole.unknown_causes(),
+            deleted_segments=ledger.deleted.segments,
+            deleted_records=ledger.deleted.records,
+            deleted_bytes=ledger.deleted.bytes,
         )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import structlog
 import trio
@@ -22,6 +23,7 @@ from tracelib.chunks import ClockAnchor
 from tracelib.cpulist import format_cpu_list
 from tracelib.errors import ConfigError, SourceError, UsageError, XtraceError
 from tracelib.status import MaskStatus, Status
+from tracelib.store.ledger import Ledger
 from tracelib.store.recover import RingPosition, ring_positions
 from tracelib.units import CpuId, Nanoseconds, Tsc, format_size
 from xtraced.clock import Clock
@@ -86,7 +88,9 @@ class Service:
         self._source_failed = False
         self._last_anchor = clock.monotonic()
         directory = settings.store.directory
-        self._retention = Retention(directory, _limits(settings), now=clock.realtime)
+        self._retention = Retention(
+            directory, _limits(settings), now=clock.realtime, ledger=_ledger(directory, clock)
+        )
         self._store = SegmentStore(directory, self._retention, _policy(settings), clock=clock)
         self._memory = memory or StagingMemory.of(settings)
         self.pool = StagingPool(self._memory)
@@ -404,6 +408,7 @@ class Service:
         return report(
             self._run(), self._source, self.collector, self.pool,
             self._writer.writer_status(), self._writer.store_status(),
+            self._store.ledger_status(),
             self._store.failed_by_cpu, clock=self._clock,
         )
 
@@ -445,6 +450,14 @@ class Service:
         if tsc is None:
             return None
         return ClockAnchor(tsc, self._clock.realtime(), self._clock.monotonic())
+
+
+def _ledger(directory: Path, clock: Clock) -> Ledger:
+    """The store's. A damaged one is made again, and is nothing to stop for."""
+    ledger, trouble = Ledger.load(directory, clock.realtime())
+    if trouble is not None:
+        log.warning("ledger_rebuilt", reason=trouble)
+    return ledger
 
 
 def _limits(settings: Settings) -> Limits:

@@ -19,6 +19,7 @@ from tracelib.errors import RefusedError
 from tracelib.status import (
     CpuStatus,
     Latency,
+    LedgerStatus,
     MaskStatus,
     PoolStatus,
     SourceStatus,
@@ -205,6 +206,11 @@ HEALTHY = Status(
         max_bytes=4 << 30, keep_free=1 << 30, max_age=0, max_segments=0,
         free_bytes=20 << 30, acting=None, deleted_segments=0, deleted_records=0,
         deleted_bytes=0,
+    ),
+    ledger=LedgerStatus(
+        since=START - 86_400 * SECOND, rebuilt=False, records=9_876_543, lost_marks=2,
+        lost={"ring_full": 1234}, lost_unknown=["crash"], deleted_segments=3,
+        deleted_records=4_000_000, deleted_bytes=192 << 20,
     ),
 )  # fmt: skip
 

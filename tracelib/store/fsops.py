@@ -233,6 +233,13 @@ def rename_noreplace(source: Path, target: Path) -> None:
             raise OSError(number, os.strerror(number))
 
 
+def replace(source: Path, target: Path) -> None:
+    """Rename over whatever has the name. Durable after `sync_directory`; sync the file's data
+    first."""
+    with translated(f"rename {source.name} to", target):
+        source.replace(target)
+
+
 def _renameat2_noreplace(source: Path, target: Path) -> int:
     """The system call of that name; 0 or an errno."""
     at_fdcwd, noreplace = -100, 1

@@ -138,6 +138,7 @@ def _by_cause(cpu: Map) -> str:
 def _storage(status: Map, now: int) -> Iterator[str]:
     yield labelled("writer", *_writer(status["writer"], status["pool"], now))
     yield labelled("store", *_store(status["store"]))
+    yield labelled("all runs", *_ledger(status["ledger"]))
 
 
 _HOW = {True: "past the page cache", False: "through the page cache", None: "no write yet"}
@@ -203,6 +204,19 @@ def _store(store: Map) -> Iterator[str]:
             f" {number_of(store['deleted_records'], 'record')},"
             f" {format_size(store['deleted_bytes'])}"
         )
+
+
+def _ledger(ledger: Map) -> Iterator[str]:
+    """Everything that was ever stored here."""
+    since = f" since {moment(ledger['since'])}"
+    before = ", without what was deleted before" if ledger["rebuilt"] else ""
+    yield f"{number_of(ledger['records'], 'record')} stored{since}{before}"
+    if ledger["deleted_segments"]:
+        yield (
+            f"{number_of(ledger['deleted_records'], 'record')} of them deleted since, with"
+            f" {number_of(ledger['deleted_segments'], 'segment')}"
+        )
+    yield f"lost: {_by_cause(ledger) or 'none'}"
 
 
 def _limits(store: Map) -> str:

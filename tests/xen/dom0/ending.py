@@ -75,10 +75,8 @@ def gives_way(room: Room) -> str:
 
 def _repeat_the_guest(room: Room) -> None:
     """Load and a guest that does as much as the one that the service recorded."""
-    room.create_guest()
     room.start_load()
-    rounds = room.notes["rounds"]
-    wait_for(lambda: room.guest_rounds() >= rounds, f"{rounds} rounds of the guest", 240)
+    room.run_guest(room.notes["rounds"])
 
 
 CHECKS = (stops, tracing_is_off, starts_again, is_carried_home, gives_way)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dom0.commands import attempt, run
+from dom0.commands import CheckError, attempt, run, wait_for
 from dom0.hypervisor import Hypervisor
 
 STORE = Path("/var/lib/xtraced")
@@ -26,7 +26,10 @@ ramdisk = "/root/guest/initrd"
 extra = "console=hvc0"
 memory = 256
 vcpus = 1
+on_reboot = "destroy"
+on_crash = "destroy"
 """
+_ATTEMPTS = 5
 
 # Disk reads, processes that come and go, hypercalls that list domains; sleeps in between.
 _LOAD = (
@@ -72,12 +75,26 @@ class Room:
             process.wait()
         self._load.clear()
 
-    def create_guest(self) -> None:
-        """Start the PVH guest, paused for no longer than xl needs."""
+    def run_guest(self, rounds: int, timeout: float = 240) -> str:
+        """Start the PVH guest, until it has done so many rounds; how long that took. The
+        emulation now and then has it fault: then another one is started."""
         config = Path("/run/guest.cfg")
         config.write_text(_GUEST_CONFIG)
-        _CONSOLE.unlink(missing_ok=True)
-        run("xl", "create", str(config), timeout=180)
+        for attempt in range(1, _ATTEMPTS + 1):
+            _CONSOLE.unlink(missing_ok=True)
+            run("xl", "create", str(config), timeout=180)
+            seconds = wait_for(
+                lambda: self.guest_rounds() >= rounds or not self._guest_lives(),
+                f"{rounds} rounds of the guest", timeout,
+            )
+            if self.guest_rounds() >= rounds:
+                return f"{seconds:.0f} s after xl create" + (
+                    f", the {attempt}th one" if attempt > 1 else ""
+                )
+        raise CheckError(f"{_ATTEMPTS} guests faulted")
+
+    def _guest_lives(self) -> bool:
+        return attempt("xl", "domid", GUEST)[0] == 0
 
     def guest_rounds(self) -> int:
         """How much the guest has done since it booted; 0 before that."""

@@ -80,7 +80,7 @@ class Room:
         emulation now and then has it fault: then another one is started."""
         config = Path("/run/guest.cfg")
         config.write_text(_GUEST_CONFIG)
-        for attempt in range(1, _ATTEMPTS + 1):
+        for number in range(1, _ATTEMPTS + 1):
             _CONSOLE.unlink(missing_ok=True)
             run("xl", "create", str(config), timeout=180)
             seconds = wait_for(
@@ -89,7 +89,7 @@ class Room:
             )
             if self.guest_rounds() >= rounds:
                 return f"{seconds:.0f} s after xl create" + (
-                    f", the {attempt}th one" if attempt > 1 else ""
+                    f", attempt {number}" if number > 1 else ""
                 )
         raise CheckError(f"{_ATTEMPTS} guests faulted")
 

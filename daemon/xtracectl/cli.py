@@ -26,7 +26,7 @@ from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Opti
 
 COMMANDS = (
     "status", "dump", "summary", "info", "verify", "repair", "rotate", "flush", "pause", "resume",
-    "mask", "stop",
+    "mask", "snapshot", "stop",
 )
 
 _DESCRIPTION = """\

@@ -34,6 +34,7 @@ class Commands:
             "pause": self._pause,
             "resume": self._resume,
             "mask": self._mask,
+            "snapshot": self._snapshot,
             "stop": self._stop,
             "reload": self._reload,
         }
@@ -82,6 +83,9 @@ class Commands:
         if not args:
             return asdict(self._service.mask_status())
         return asdict(self._service.set_masks(args.get("events"), cpus))
+
+    async def _snapshot(self, args: Args) -> Answer:
+        return asdict(await self._service.snapshot(args.get("last")))
 
     async def _stop(self, args: Args) -> Answer:
         del args

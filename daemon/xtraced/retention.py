@@ -7,7 +7,7 @@ between. The open segment counts towards every limit and is never deleted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,11 @@ class Retention:
         self.sealed_bytes = sum(entry.bytes for entry in self._entries)
         self._ledger_failing = False
         self._oldest: tuple[SegmentEntry, Summary] | None = None
+
+    @property
+    def entries(self) -> Sequence[SegmentEntry]:
+        """Oldest first."""
+        return self._entries
 
     @property
     def segments(self) -> int:

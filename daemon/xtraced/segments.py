@@ -28,6 +28,7 @@ from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.clock import Clock
 from xtraced.retention import Retention
 from xtraced.segmentfile import SMALL_BLOCKS, SegmentFile, WriteMeter
+from xtraced.snapshots import Snapshot, take_snapshot
 from xtraced.staging import StagingBuffer
 
 GROUP = "xtraced"
@@ -152,6 +153,14 @@ class SegmentStore:
         """Make all that was stored durable. Raises StoreError."""
         if self._segment is not None:
             self._sync(self._segment)
+
+    def snapshot(self, since: Nanoseconds | None, now: Nanoseconds) -> Snapshot:
+        """Keep sealed segments from retention. Raises StoreError."""
+        kept = take_snapshot(
+            self._directory, self._retention.entries, since, now, group=self._group
+        )
+        log.info("snapshot", path=kept.path, segments=kept.segments, bytes=kept.bytes)
+        return kept
 
     def housekeep(self, anchor: ClockAnchor | None) -> None:
         """What is due by time. Raises nothing."""

@@ -38,6 +38,7 @@ from xtraced.retention import Limits, Retention
 from xtraced.rotation import Rotation, RotationLimits
 from xtraced.segments import Opening, Sealed, SegmentStore, WritePolicy
 from xtraced.settings import Settings
+from xtraced.snapshots import Snapshot
 from xtraced.sources import Masks, Source
 from xtraced.staging import StagingPool
 from xtraced.writer import Writer
@@ -292,6 +293,16 @@ class Service:
         self.collector.hand_off()
         ticket = self._rotation.rotate("command")
         return None if ticket is None else await ticket.wait()
+
+    async def snapshot(self, last: int | None) -> Snapshot:
+        """Keep what was recorded until now, or in the last so many nanoseconds."""
+        now = self._clock.realtime()
+        await self.flush()
+        await self.rotate()
+        since = None if last is None else Nanoseconds(now - last)
+        kept = await self._writer.call(lambda: self._store.snapshot(since, now)).wait()
+        assert kept is not None
+        return kept
 
     def rotate_nowait(self, reason: str) -> None:
         """Rotate at what was drained so far; the writer logs the result."""

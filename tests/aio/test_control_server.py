@@ -115,7 +115,7 @@ async def test_a_command_outlives_its_client(tmp_path):
 @pytest.mark.parametrize(
     ("command", "args", "code"),
     [
-        ("snapshot", {}, "unknown_command"),
+        ("picture", {}, "unknown_command"),
         ("explode", {}, "unknown_command"),
         ("x" * 100_000, {}, "unknown_command"),
         ("status", {"verbose": 1}, "usage"),

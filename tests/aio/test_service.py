@@ -19,6 +19,7 @@ from tracelib.errors import SourceError, StoreError
 from tracelib.losses import Cause
 from tracelib.store import fsops
 from tracelib.store.segment import SegmentReader
+from tracelib.store.verify import verify_store
 from tracelib.units import CpuId
 from xtraced.clock import SystemClock
 from xtraced.config import Override, load
@@ -390,3 +391,48 @@ async def test_masks_changed_by_another_are_noticed_and_repaired(bench):
         service.set_masks(0x0FFFF000, "same")
         assert bench.source.masks.events == 0x0FFFF000
         assert service.status().healthy
+
+
+async def test_a_snapshot_is_kept_from_retention(tmp_path):
+    """What was in the rings is in it; it is a store like any other."""
+    bench = Bench(tmp_path, **{"store.max_segments": "2"})
+    async with bench.running() as service:
+        bench.source.push(0, 30)
+        kept = await service.snapshot(None)
+        assert (kept.segments, kept.records) == (1, 30)
+        for _ in range(3):
+            bench.source.push(0, 10)
+            await service.rotate()
+    assert len(list(bench.directory.glob("*.xtr"))) == 2
+    with tracelib.open(kept.path) as store:
+        assert count(store).records == 30
+    assert [finding.reason for finding in verify_store(Path(kept.path))] == []
+
+
+async def test_a_snapshot_of_the_last_moment(tmp_path):
+    bench = Bench(tmp_path)
+    async with bench.running() as service:
+        bench.source.push(0, 5)
+        await service.rotate()
+        since = SystemClock().realtime()
+        bench.source.push(0, 7)
+        kept = await service.snapshot(SystemClock().realtime() - since)
+        assert (kept.segments, kept.records) == (1, 7)
+        assert kept.last >= kept.first
+        nothing = await service.snapshot(1)
+    assert nothing.path is None or nothing.records == 0
+
+
+async def test_a_snapshot_that_the_disk_refuses(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    async with bench.running() as service:
+        bench.source.push(0, 5)
+
+        def refuse_link(_source, target):
+            raise StoreError(f"cannot link {target}", errno=errno.EMLINK)
+
+        monkeypatch.setattr(fsops, "link", refuse_link)
+        with pytest.raises(StoreError):
+            await service.snapshot(None)
+        assert service.status().healthy
+    assert list((tmp_path / "snapshots").iterdir()) == []

@@ -46,5 +46,7 @@ def test_arguments_that_are_refused(name, args, message):
         check_args(name, args)
 
 
-def test_snapshot_is_reserved():
-    assert "snapshot" not in COMMANDS
+def test_a_snapshot_of_no_time():
+    check_args("snapshot", {"last": 1})
+    with pytest.raises(UsageError, match="no time"):
+        check_args("snapshot", {"last": 0})

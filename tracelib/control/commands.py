@@ -9,10 +9,10 @@
     resume     -                    {state}
     mask       events, cpus         tracelib.status.MaskStatus as a map; without arguments
                                     it only shows, with one the other stays as it is
+    snapshot   last (ns)            {path or null, segments, records, bytes, first, last}:
+                                    flushed, sealed, and kept from retention
     stop       -                    {pid}; then the service drains, seals and closes
     reload     -                    {changed: [key, ...], restart: [key, ...]}
-
-`snapshot` is a reserved name: services answer it with unknown_command.
 
 Error codes of an answer: unknown_command, usage, not_allowed, busy, too_large, data, store,
 source, locked, failed. Codes of a bye: protocol, not_allowed, too_many_connections,
@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, Command] = {
     "pause": Command(changes=True),
     "resume": Command(changes=True),
     "mask": Command(changes=True, args={"events": int, "cpus": str}),
+    "snapshot": Command(changes=True, args={"last": int}),
     "stop": Command(changes=True),
     "reload": Command(changes=True),
 }
@@ -71,6 +72,8 @@ def check_args(name: str, args: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} has no argument {key!r:.40}")
         if type(value) is not known[key]:
             raise UsageError(f"{name}: {key} must be {known[key].__name__}, not {value!r:.40}")
+    if name == "snapshot" and args.get("last", 1) <= 0:
+        raise UsageError(f"the last {args['last']} ns are no time")
     if name == "subscribe":
         _check_interval(args.get("interval", DEFAULT_INTERVAL))
 

@@ -233,6 +233,12 @@ def rename_noreplace(source: Path, target: Path) -> None:
             raise OSError(number, os.strerror(number))
 
 
+def link(source: Path, target: Path) -> None:
+    """A second name for a file, which must be free. Durable after `sync_directory`."""
+    with translated(f"link {source.name} to", target):
+        target.hardlink_to(source)
+
+
 def replace(source: Path, target: Path) -> None:
     """Rename over whatever has the name. Durable after `sync_directory`; sync the file's data
     first."""

@@ -27,11 +27,15 @@ demo: $(READY) ## collect from a simulated hypervisor for a few seconds, and loo
 
 .PHONY: test
 test: $(READY) lint type ## everything that must pass before a change goes in (minutes)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not soak"
 
 .PHONY: test-slow
 test-slow: $(READY) ## the tests that take longer: crash loops, soaks, large files
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not soak"
+
+.PHONY: soak
+soak: $(READY) ## full rate, rotations, a disk that stalls, for SOAK_SECONDS (an hour)
+	$(BIN)/python -m pytest -m soak -s tests/soak
 
 .PHONY: test-xen
 test-xen: $(READY) ## the service in a real dom0 on a real Xen, under QEMU; needs root (minutes)

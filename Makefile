@@ -37,6 +37,11 @@ test-slow: $(READY) ## the tests that take longer: crash loops, soaks, large fil
 soak: $(READY) ## full rate, rotations, a disk that stalls, for SOAK_SECONDS (an hour)
 	$(BIN)/python -m pytest -m soak -s tests/soak
 
+FUZZ_SECONDS ?= 300
+.PHONY: fuzz
+fuzz: $(READY) ## mutated inputs for every parser, for FUZZ_SECONDS
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --save build
+
 .PHONY: test-xen
 test-xen: $(READY) ## the service in a real dom0 on a real Xen, under QEMU; needs root (minutes)
 	$(BIN)/python -m tests.xen

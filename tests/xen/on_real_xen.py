@@ -44,8 +44,14 @@ async def test_notifier_wakes_a_task_and_acknowledge_takes_the_event(source: Xen
         await trio.lowlevel.wait_readable(source.notifier)
     source.disable()
     assert source.acknowledge() >= 1
-    # What another CPU raised before tracing was off, and after the first one was delivered.
-    assert source.acknowledge() <= 1
+    # Xen raises the event from a tasklet: what rings crossed half before tracing was off may
+    # still announce. Once for each, and then it is quiet.
+    late = 0
+    with trio.move_on_after(2):
+        while late <= len(source.rings):
+            await trio.lowlevel.wait_readable(source.notifier)
+            late += source.acknowledge()
+    assert late <= len(source.rings)
     assert source.acknowledge() == 0
 
 

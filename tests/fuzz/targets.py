@@ -308,7 +308,9 @@ TARGETS = {
     })]),
     "header": Target(header, lambda: [BlockHeader(2, 5, 4096, 0).encode(b"hello")]),
     "seal": Target(seal, _sealed),
-    "t_info": Target(t_info, lambda: [struct.pack("<9H12x8I", 1, 8, *[0] * 5, 9, 0, *range(8)) + bytes(4000)]),
+    "t_info": Target(t_info, lambda: [
+        struct.pack("<9H12x8I", 1, 8, *[0] * 5, 9, 0, *range(8)) + bytes(4000),
+    ]),
     "packing": Target(packed, lambda: [packing.pack({"a": [1, "b", None, b"c"], "d": 1 << 60})]),
     "control": Target(control, _conversations),
     "config": Target(config, lambda: [

@@ -62,6 +62,7 @@ def main() -> int:
                 data = mutated(chance.choice(seeds[name]), chance)
                 done[name] += 1
                 if (trouble := attempt(name, data)) is not None:
+                    options.save.mkdir(parents=True, exist_ok=True)
                     path = options.save / f"fuzz-{name}-{seed}-{done[name]}"
                     path.write_bytes(data)
                     print(f"{trouble}\n{name}: input left in {path}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracelib.analysis.analyze import Analysis, Analyzer
@@ -25,8 +25,10 @@ class MemoryReader:
 
     def __init__(
         self, payloads: Mapping[int, Sequence[bytes]], losses: Sequence[Loss] = (),
-        *, chunk_records: int = 1 << 30,
+        *, chunk_records: int = 1 << 30, queue_full: Collection[int] = (),
     ) -> None:  # fmt: skip
+        """`queue_full`: which chunks of a CPU are flagged so, by number."""
+        self._queue_full = queue_full
         self.info = TraceInfo("memory", "test")
         self.problems: list[Problem] = []
         self._rows = payloads
@@ -45,7 +47,8 @@ class MemoryReader:
         offset = 0
         for start in range(0, len(rows), self._size):
             payload = b"".join(rows[start : start + self._size])
-            yield Chunk(cpu, memoryview(payload), "test", offset)
+            flag = start // self._size in self._queue_full
+            yield Chunk(cpu, memoryview(payload), "test", offset, queue_full=flag)
             offset += len(payload)
 
     def losses(self) -> Sequence[Loss]:

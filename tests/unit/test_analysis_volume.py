@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.support.analysis import RUNNABLE, RUNNING, analyze, change, vmentry
+from tests.support.analysis import (
+    RUNNABLE,
+    RUNNING,
+    MemoryReader,
+    analyze,
+    change,
+    run,
+    vmentry,
+)
 from tests.support.xentrace import lost
 from tracelib.analysis import gaplist
 from tracelib.analysis.activity import activity
@@ -11,8 +19,9 @@ from tracelib.analysis.losslist import losses
 from tracelib.analysis.results import Owner
 from tracelib.analysis.tallies import KEPT
 from tracelib.analysis.volume import volume
+from tracelib.losses import Cause
 from tracelib.records import make_record
-from tracelib.units import CpuId, DomId, VcpuId
+from tracelib.units import CpuId, DomId, Tsc, VcpuId
 
 V = Owner(DomId(1), VcpuId(0))
 SECOND = 10**9
@@ -130,6 +139,18 @@ def test_losses():
     assert section.unseen == 5100 / 20000
     total = section.sums[CpuId(0), "ring_full"]
     assert (total.gaps, total.records, total.cycles, total.longest) == (2, 11, 5000, 4000)
+
+
+def test_why_the_rings_overflowed():
+    """R37: by the flag of the block that the lost record came in, chunk by chunk, as `info` and
+    `dump` have it; also for a gap that the end cuts."""
+    records = [vmentry(1000), lost(3000, 5, 2000), vmentry(4000), lost(9000, 6, 5000)]
+    reader = MemoryReader({0: records, 1: [vmentry(20000)]}, chunk_records=2, queue_full={1})
+    assert {key: total.records for key, total in losses(run(reader)).sums.items()} == {
+        (0, Cause.RING_FULL): 5, (0, Cause.QUEUE_FULL): 6,
+    }
+    cut = losses(run(reader, until=Tsc(7000)))
+    assert cut.sums[CpuId(0), Cause.QUEUE_FULL].uncounted == 1
 
 
 def test_many_gaps():

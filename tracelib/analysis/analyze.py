@@ -67,6 +67,8 @@ class Analyzer:
         self._engine = self.analysis.engine
         self._feeds: dict[int, Iterator[Chunk]] = {}
         self._holes = Holes(reader)
+        self._overflow: dict[int, Cause] = {}
+        """Why Xen dropped what the lost records loaded for a CPU tell of."""
         self._serial = count()
         self._expected: list[Missing] = []
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
@@ -140,6 +142,7 @@ class Analyzer:
         state = self._engine.cpus[cpu]
         before = Tsc(state.key)
         self._engine.load(cpu, chunk.payload.cast("B").cast("I"))
+        self._overflow[cpu] = Cause.QUEUE_FULL if chunk.queue_full else Cause.RING_FULL
         if self._holes.before(chunk):
             after = Tsc(state.next_key)
             self._expect(Missing(CpuId(cpu), UNREADABLE, None, before, after))
@@ -165,7 +168,7 @@ class Analyzer:
     def _take_gaps(self) -> None:
         for cpu, first, last, records in self._engine.gaps:
             self.analysis.gaps.add(
-                Missing(CpuId(cpu), Cause.RING_FULL, records, Tsc(first), Tsc(last))
+                Missing(CpuId(cpu), self._overflow[cpu], records, Tsc(first), Tsc(last))
             )
         self._engine.gaps = []
 
@@ -189,7 +192,7 @@ class Analyzer:
         """Lost records that come next on their CPU, after the end: what they miss may have
         begun before it."""
         for cpu, first, last in self._engine.gaps_ahead():
-            yield Missing(CpuId(cpu), Cause.RING_FULL, None, Tsc(first), Tsc(last))
+            yield Missing(CpuId(cpu), self._overflow[cpu], None, Tsc(first), Tsc(last))
 
     def _cut(self, gap: Missing) -> None:
         """The end lies in a gap: how many of its records are missing before it, nobody knows."""

@@ -35,6 +35,23 @@ def add_clock(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_vendor(parser: argparse.ArgumentParser) -> None:
+    """--vendor: `vendor` is "vmx", "svm" or None."""
+    parser.add_argument(
+        "--vendor", metavar="NAME", type=_vendor,
+        help="whose exit reasons those are, for traces that do not say: intel (vmx) or amd (svm)",
+    )
+
+
+def _vendor(text: str) -> str:
+    from tracelib.analysis.families import FAMILIES
+
+    family = FAMILIES.get(text.lower())
+    if family is None:
+        raise UsageError(f"{text!r} is no vendor", hint="intel (vmx) or amd (svm)")
+    return family
+
+
 _RATES = 10**6, 10**12
 """Hertz; those that the service takes. Times in nanoseconds stay within 64 bits."""
 

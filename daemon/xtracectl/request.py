@@ -15,6 +15,9 @@ from tracelib.units import CpuId, DomId, Nanoseconds
 from xtracectl.places import Options
 from xtracectl.times import Moment, parse_moment
 
+_RECENT = 1_000_000_000
+"""Nanoseconds before now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -29,6 +32,8 @@ class Request:
     limit: int | None
     family: str | None
     cpu_hz: int | None
+    recent: Moment | None = None
+    """Where to begin if nothing says so and the trace can tell: to follow is to watch."""
 
     @classmethod
     def parse(cls, options: Options) -> Request:
@@ -42,16 +47,18 @@ class Request:
             domain=None if options.domain is None else _domain(options.domain),
             events=parse_event_filter(options.event) if options.event else None,
             limit=_limit(options.limit),
-            family=options.family,
+            family=options.vendor,
             cpu_hz=options.cpu_hz,
+            recent=Moment(realtime=Nanoseconds(now - _RECENT)) if options.follow else None,
         )
 
     def selection(self, clock: Clock) -> Selection:
         """What to show of a trace with this clock. Raises UsageError for times that it
         cannot tell."""
+        since = self.since or (self.recent if clock.dated else None)
         return Selection(
             self.cpus, self.events, self.domain,
-            None if self.since is None else self.since.resolve(clock),
+            None if since is None else since.resolve(clock),
             None if self.until is None else self.until.resolve(clock),
         )
 

@@ -56,7 +56,7 @@ class Request:
             None if options.since is None else parse_moment(options.since, now),
             None if options.until is None else parse_moment(options.until, now),
             options.cpu_hz,
-            None if options.vendor is None else _vendor(options.vendor),
+            options.vendor,
         )
 
 
@@ -150,12 +150,6 @@ def version(info: TraceInfo) -> tuple[int, int] | None:
     """The hypervisor's version, as far as it decides about layouts."""
     match = re.match(r"(\d+)\.(\d+)", info.hypervisor_version or "")
     return None if match is None else (int(match[1]), int(match[2]))
-
-
-def _vendor(text: str) -> str:
-    if text.lower() not in FAMILIES:
-        raise UsageError(f"{text!r} is no vendor", hint="intel (vmx) or amd (svm)")
-    return text
 
 
 def _domain(text: str) -> DomId:

@@ -61,6 +61,22 @@ def test_the_rate_used_is_stated(made):
     assert b"at 2100000000 Hz (--cpu-hz)" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("vendor", "name"), [("intel", "CPUID"), ("vmx", "CPUID"), ("AMD", "CR10_READ")]
+)
+def test_whose_reasons_those_are(made, vendor, name):
+    """R32: by a name of the vendor or of its virtualization, as for summary."""
+    path = made(window(0, make_record(0x81002, 10, 0, tsc=5)))
+    line = json.loads(output("dump", path, "--format", "json", "--vendor", vendor))
+    assert line["fields"]["reason_name"] == name
+
+
+def test_a_vendor_that_there_is_not(made):
+    done = run("dump", made(window(0, timed(5))), "--vendor", "via")
+    assert done.returncode == 2
+    assert b"intel (vmx) or amd (svm)" in done.stderr
+
+
 def test_json(made):
     """R48: 64-bit values are strings, and neighbours stay apart in any reader."""
     first = 0xFEDCBA9876543210

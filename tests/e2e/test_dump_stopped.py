@@ -46,7 +46,7 @@ def start(*words):
 
 def following(store, *words):
     """A follower that has shown what there is: it says so by complaining of no service."""
-    process = start("-f", "--store", store, "--socket", store / "none.sock", *words)
+    process = start("-f", "--since=0s", "--store", store, "--socket", store / "none.sock", *words)
     assert process.stderr is not None
     while b"not flushing" not in process.stderr.readline():
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -187,11 +188,29 @@ def test_following(rig):
     assert service.stop() == 0
 
 
+def test_following_begins_with_what_is_new(rig):
+    """Not with days of records: like `journalctl -f`."""
+    rig.boot(rate=500_000, cpus=1)
+    service = rig.start()
+    service.wait_status(lambda status: status["uptime"] > 4 * 10**9)
+    now = time.time_ns()
+    follower = subprocess.Popen(
+        [*COMMAND, "dump", "-f", "--format", "json", "--store", str(rig.store),
+         "--socket", str(service.socket), "--limit", "100"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    shown, _ = follower.communicate(timeout=PATIENCE)
+    times = [int(json.loads(line)["realtime"]) for line in shown.splitlines()]
+    assert len(times) == 100
+    assert min(times) > now - 10**9
+    assert service.stop() == 0
+
+
 def test_following_without_a_service(store):
     """What is there is shown, and a word said about the service."""
     follower = subprocess.Popen(
-        [*COMMAND, "dump", "-f", "--store", str(store), "--socket", str(store / "none.sock"),
-         "--limit", "200"],
+        [*COMMAND, "dump", "-f", "--since=0s", "--store", str(store),
+         "--socket", str(store / "none.sock"), "--limit", "200"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert follower.stdout is not None

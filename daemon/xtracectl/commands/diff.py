@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import add_clock
+from xtracectl.inputs import add_clock, add_vendor
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--since", metavar="TIME", help="count nothing that is earlier; times are dump's")
     add("--until", metavar="TIME", help="count only what is earlier")
     add("--top", metavar="N", type=int, default=15, help="rows of a table (default: 15)")
-    add("--vendor", metavar="NAME", help="whose exit reasons those are: intel or amd")
+    add_vendor(parser)
     add_clock(parser)
     add("--json", action="store_true", help="one JSON object, schema 1")
 

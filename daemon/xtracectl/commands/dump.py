@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only these: names (vmexit, csched2_*), numbers (21011), classes (sched, hvm.emul)",
     )
     add("--limit", metavar="N", type=int, help="stop after so many lines")
+    add_vendor(parser)
     add(
-        "--family", choices=("vmx", "svm"),
-        help="whose exit reasons those are, for traces that do not say (Intel's or AMD's)",
+        "-f", "--follow", action="store_true",
+        help="begin a second before now, unless --since says otherwise, and go on as the store "
+        "grows",
     )
-    add("-f", "--follow", action="store_true", help="go on as the store grows")
     add("-o", "--output", metavar="FILE", default="-", help="write there; - is standard output")
     add_clock(parser)
 

@@ -6,7 +6,7 @@ import argparse
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
 from xtracectl.places import Options
 
 HELP = "sum a trace up: exits and their cost, runstates, hypercalls, volume, losses"
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--since", metavar="TIME", help="count nothing that is earlier; times are dump's")
     add("--until", metavar="TIME", help="count only what is earlier")
     add("--top", metavar="N", type=int, default=10, help="rows of a detail table (default: 10)")
-    add("--vendor", metavar="NAME", help="whose exit reasons those are: intel or amd")
+    add_vendor(parser)
     add_clock(parser)
     add("--json", action="store_true", help="one JSON object, schema 1")
 

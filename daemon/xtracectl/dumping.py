@@ -13,8 +13,10 @@ from tracelib.chunks import Chunk, TraceInfo, TraceReader, watched
 from tracelib.clock import Clock, find_rate
 from tracelib.columns import Columns
 from tracelib.counting import Counts
+from tracelib.errors import UsageError
 from tracelib.export.groups import Catalogue
-from tracelib.export.lines import CSV, JSON, TEXT, LineWriter, Style
+from tracelib.export.lines import CSV, JSON, RAW, TEXT, WALL, LineWriter, Style
+from tracelib.export.rules import RuleWriter
 from tracelib.export.windows import WindowWriter, with_losses
 from tracelib.gaps import gap_at, gap_rows
 from tracelib.losses import Loss
@@ -26,6 +28,8 @@ from xtracectl.request import Request
 from xtracectl.sink import Sink
 
 STYLES: dict[str, Style] = {"text": TEXT, "json": JSON, "csv": CSV}
+TIMES: dict[str, Style] = {"elapsed": TEXT, "wall": WALL, "tsc": RAW}
+"""The text format, by --time."""
 
 
 def head(format_name: str) -> bytes:
@@ -55,7 +59,16 @@ class Dump:
             running = running_at_start(reader)
         self._stream = Stream(self._selection, self._catalogue, self._clock, running)
         self._window_writer = WindowWriter(self._selection, self._catalogue, running, left=left)
+        self._time = request.time
         self._style = STYLES.get(request.format)
+        if self._style is TEXT:
+            self._style = TIMES[request.time]
+        self._rules = None if request.rules is None else RuleWriter(request.rules, self._selection)
+        if request.time == "wall" and not self._clock.dated:
+            raise UsageError(
+                f"{reader.info.name}: nothing in it tells the time of day",
+                hint="stores and segments do; for this one take --time elapsed or tsc",
+            )
         self._seen = Counts()
 
     def whole(self, progress: Callable[[int], None]) -> None:
@@ -103,12 +116,23 @@ class Dump:
         self, chunks: Mapping[CpuId, Iterable[Chunk]], losses: Sequence[Loss]
     ) -> None:
         assert self._style is not None
-        writer = LineWriter(self._style, self._clock, self._catalogue, self._selection, losses)
+        lines = self._line_maker(losses)
         for batch in self._limited(self._stream.read(chunks, losses)):
-            for piece in writer.lines(batch):
+            for piece in lines(batch):
                 self._out.write(piece)
             for row in np.flatnonzero(gap_rows(batch)).tolist():
                 self._seen.add_gap(self._selection.clip(gap_at(batch, row, losses)))
+
+    def _line_maker(
+        self, losses: Sequence[Loss]
+    ) -> Callable[[Columns], Iterator[bytes | memoryview]]:
+        if self._rules is not None:
+            rules = self._rules
+            return lambda batch: rules.lines(batch, losses)
+        assert self._style is not None
+        return LineWriter(
+            self._style, self._clock, self._catalogue, self._selection, losses
+        ).lines
 
     def _limited(self, batches: Iterator[Columns]) -> Iterator[Columns]:
         while self.left != 0 and (batch := next(batches, None)) is not None:
@@ -126,7 +150,11 @@ class Dump:
     def _say_clock(self) -> None:
         rate = self._clock.rate
         name = self._reader.info.name
-        if rate is None:
+        if self._rules is not None or self._time == "tsc":
+            warn(f"{name}: times are in cycles of the time stamp counter")
+        elif self._time == "wall":
+            warn(f"{name}: times are in UTC, by the trace's clock anchors")
+        elif rate is None:
             warn(f"{name}: the clock rate is not known: times are in cycles (see --cpu-hz)")
         else:
             warn(f"{name}: times are in seconds since the first record, at {rate}")

@@ -10,6 +10,7 @@ from tracelib.clock import Clock
 from tracelib.cpulist import parse_cpu_list
 from tracelib.errors import UsageError
 from tracelib.events.filter import EventFilter, parse_event_filter
+from tracelib.export.rules import Rules, read_rules
 from tracelib.selection import Selection
 from tracelib.units import CpuId, DomId, Nanoseconds
 from xtracectl.places import Options
@@ -32,6 +33,10 @@ class Request:
     limit: int | None
     family: str | None
     cpu_hz: int | None
+    time: str = "elapsed"
+    """ "elapsed", "wall" or "tsc"."""
+    rules: Rules | None = None
+    """What lines of text look like, if the user says so."""
     recent: Moment | None = None
     """Where to begin if nothing says so and the trace can tell: to follow is to watch."""
 
@@ -49,6 +54,8 @@ class Request:
             limit=_limit(options.limit),
             family=options.vendor,
             cpu_hz=options.cpu_hz,
+            time=_time(options),
+            rules=_rules(options),
             recent=Moment(realtime=Nanoseconds(now - _RECENT)) if options.follow else None,
         )
 
@@ -61,6 +68,24 @@ class Request:
             None if since is None else since.resolve(clock),
             None if self.until is None else self.until.resolve(clock),
         )
+
+
+def _time(options: Options) -> str:
+    if options.time is None:
+        return "elapsed"
+    if options.format != "text" or options.formats is not None:
+        raise UsageError(
+            "--time is for text", hint="json and csv have all three times, --formats its own",
+        )
+    return str(options.time)
+
+
+def _rules(options: Options) -> Rules | None:
+    if options.formats is None:
+        return None
+    if options.format != "text":
+        raise UsageError("--formats is for text", hint=f"leave out --format {options.format}")
+    return read_rules(options.formats)
 
 
 def _domain(text: str) -> DomId:

@@ -32,7 +32,16 @@ from tracelib.columns import MAX_EXTRA, Columns, Flag
 from tracelib.export.engine import Engine, Steps
 from tracelib.export.fields import Form, json_fields, json_members, text_fields
 from tracelib.export.groups import Catalogue
-from tracelib.export.prefix import csv_prefix, json_prefix, text_prefix, time_text
+from tracelib.export.prefix import (
+    TENS,
+    csv_prefix,
+    json_prefix,
+    text_prefix,
+    time_text,
+    tsc_prefix,
+    wall_prefix,
+    wall_text,
+)
 from tracelib.export.program import BY_ARGUMENTS, STOP, Program, Value, Workshop
 from tracelib.gaps import STATED_LOSS, Gap, gap_at
 from tracelib.losses import Loss
@@ -58,6 +67,8 @@ class Style:
     gap: Callable[[str, Gap, Clock], str]
     """The whole line for a row that stands for missing records; what a record's line would
     begin with is given."""
+    wall: bool = False
+    """Whether the prefix wants times as prefix.TENS says."""
 
 
 class LineWriter:
@@ -99,6 +110,8 @@ class LineWriter:
         nothing = np.zeros(len(batch), np.int64)
         elapsed = self._clock.elapsed(batch.tsc) if self._clock.rate else nothing
         realtime = self._clock.realtime(batch.tsc) if self._clock.dated else nothing
+        if self._style.wall:
+            realtime, elapsed = np.divmod(realtime, np.int64(TENS))
         return [
             np.ascontiguousarray(column).data
             for column in (
@@ -152,10 +165,25 @@ def _text_long(form: Form, extra: tuple[int, ...]) -> str:
 
 
 def _text_gap(prefix: str, gap: Gap, clock: Clock) -> str:
+    return _any_gap(prefix, gap, lambda tsc: time_text(tsc, clock))
+
+
+def _wall_gap(prefix: str, gap: Gap, clock: Clock) -> str:
+    def text(tsc: int) -> str:
+        return wall_text(int(clock.realtime(np.array([tsc], np.uint64))[0]))
+
+    return _any_gap(prefix, gap, text)
+
+
+def _tsc_gap(prefix: str, gap: Gap, _: Clock) -> str:
+    return _any_gap(prefix, gap, str)
+
+
+def _any_gap(prefix: str, gap: Gap, time: Callable[[int], str]) -> str:
     count = "an unknown number of" if gap.records is None or gap.cut else str(gap.records)
     parts = [f"{prefix}{'LOST':<{_NAME_WIDTH}} {count} records"]
     if gap.first_tsc:
-        parts.append(f" since {time_text(gap.first_tsc, clock)}")
+        parts.append(f" since {time(gap.first_tsc)}")
     parts.append(f" ({gap.cause})")
     if gap.cut and gap.records is not None:
         parts.append(f", {gap.records} in the whole gap")
@@ -230,6 +258,9 @@ def _csv_gap(prefix: str, gap: Gap, _: Clock) -> str:
 
 
 TEXT = Style("", text_prefix, _text_record, _text_long, _text_gap)
+WALL = Style("", wall_prefix, _text_record, _text_long, _wall_gap, wall=True)
+RAW = Style("", tsc_prefix, _text_record, _text_long, _tsc_gap)
+"""Text with the time of day, and with the raw TSC."""
 JSON = Style("", _json_prefix, _json_record, _json_long, _json_gap)
 CSV = Style(
     "tsc,ns,realtime,cpu,running,id,event,w0,w1,w2,w3,w4,w5,w6,fields\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 
 from tracelib.clock import Clock
@@ -10,8 +12,12 @@ from tracelib.events.values import vcpu_name
 from tracelib.export.program import CPU, ELAPSED, REALTIME, RUNNING, TSC, Program
 
 SECOND = 10**9
+TENS = 10 * SECOND
+"""Wall-clock times are spelled by ten seconds, and what is left of them is a number: so the
+engine is given whole tens for REALTIME and the rest for ELAPSED."""
 _SECONDS_WIDTH = 15
 _CYCLES_WIDTH = 16
+_WALL_WIDTH = len("2026-11-30T22:00:01.000000005Z")
 
 
 def vcpu_text(packed: int) -> str:
@@ -28,6 +34,18 @@ def time_text(tsc: int, clock: Clock) -> str:
     return f"{'-' if elapsed < 0 else ''}{whole}.{rest:09}"
 
 
+def wall_text(realtime: int) -> str:
+    """Nanoseconds since 1970 as "2026-11-30T22:00:01.000000005Z"."""
+    tens, rest = divmod(realtime, TENS)
+    return f"{_tens_text(tens)}{rest // SECOND}.{rest % SECOND:09}Z"
+
+
+def _tens_text(tens: int) -> str:
+    """All of it but the last digit of the seconds, and what follows."""
+    moment = datetime.datetime.fromtimestamp(10 * tens, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")[:-1]
+
+
 def text_prefix(program: Program, flags: Flag, clock: Clock) -> None:
     """Seconds since the trace's start (or cycles), CPU, and the vCPU that ran there.
 
@@ -40,6 +58,32 @@ def text_prefix(program: Program, flags: Flag, clock: Clock) -> None:
         program.aligned(TSC, _CYCLES_WIDTH)
     else:
         program.seconds(_SECONDS_WIDTH)
+    _where(program, flags)
+
+
+def wall_prefix(program: Program, flags: Flag, clock: Clock) -> None:
+    """The same with the time of day, in UTC, by columns as TENS says."""
+    del clock
+    if flags & Flag.DATED:
+        program.spelled(REALTIME, "tens of seconds", _tens_text)
+        program.seconds(0)
+        program.text("Z")
+    else:
+        program.text("-".rjust(_WALL_WIDTH))
+    _where(program, flags)
+
+
+def tsc_prefix(program: Program, flags: Flag, clock: Clock) -> None:
+    """The same with the raw TSC."""
+    del clock
+    if flags & Flag.DATED:
+        program.aligned(TSC, _CYCLES_WIDTH)
+    else:
+        program.text("-".rjust(_CYCLES_WIDTH))
+    _where(program, flags)
+
+
+def _where(program: Program, flags: Flag) -> None:
     mark = " " if flags & Flag.TIMED else "~"
     program.text("<" if flags & Flag.BEFORE_START else mark)
     program.pair(

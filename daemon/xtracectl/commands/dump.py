@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
 from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
-from xtracectl.places import Options
+from xtracectl.places import Options, parse_path
 
 if TYPE_CHECKING:
     from xtracectl.following import Ending
@@ -47,6 +47,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     add = parser.add_argument
     add("--format", choices=FORMATS, default="text", help="default: text")
+    add(
+        "--time", choices=("elapsed", "wall", "tsc"),
+        help="what a line of text begins with: seconds since the first record (default), the "
+        "time of day in UTC, or the raw time stamp",
+    )
+    add(
+        "--formats", metavar="FILE", type=parse_path,
+        help="lines by the rules of a file as xentrace_format has them; xtracectl(1) says more",
+    )
     add("--since", metavar="TIME", help="leave out what is earlier")
     add("--until", metavar="TIME", help="leave out this moment and what is later")
     add("--cpu", metavar="LIST", help="only these CPUs, such as 0-3,7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -17,6 +18,9 @@ from xtracectl.places import parse_path
 from xtracectl.stopping import held
 
 STANDARD_OUTPUT = "-"
+
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
 
 
 class Sink(Protocol):
@@ -71,15 +75,20 @@ class _File:
 @contextmanager
 def opened(path: str, *, binary: bool) -> Iterator[Sink]:
     """`path` is a file, or "-". A regular file gets its name only when all is written, and
-    takes the place of one that had it. Raises UsageError for binary data to a terminal and
+    takes the place of one that had it. What names a descriptor that we have, as /dev/stdout
+    and bash's >(command) do, is that. Raises UsageError for binary data to a terminal and
     for an empty path; StoreError."""
-    if path == STANDARD_OUTPUT:
+    number = _descriptor(path)
+    if number == 1:
         if binary and sys.stdout.isatty():
             raise _refusal("standard output")
         yield _StandardOutput()
         sys.stdout.flush()
         return
     target = parse_path(path)
+    if number is not None:
+        yield from _given(number, target, binary=binary)
+        return
     try:
         special = not stat.S_ISREG(target.stat().st_mode)
     except OSError:
@@ -92,7 +101,7 @@ def opened(path: str, *, binary: bool) -> Iterator[Sink]:
 
 def is_shown(path: str) -> bool:
     """Whether what is written goes, or may go through a pipe, to somebody who watches."""
-    if path != STANDARD_OUTPUT:
+    if _descriptor(path) != 1:
         return False
     try:
         return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
@@ -100,9 +109,29 @@ def is_shown(path: str) -> bool:
         return True
 
 
+def _descriptor(path: str) -> int | None:
+    """Which descriptor of ours a path stands for, if it does. Opening it by that name would
+    follow a link of the kernel's, and putting a file in its place would destroy the link."""
+    if path == STANDARD_OUTPUT:
+        return 1
+    match = _DESCRIPTOR.fullmatch(path)
+    return _STREAMS.get(path) if match is None else int(match[1])
+
+
+def _given(number: int, path: Path, *, binary: bool) -> Iterator[Sink]:
+    """A descriptor that we were started with."""
+    with fsops.translated("write", path):
+        descriptor = os.dup(number)
+    yield from _in_place(descriptor, path, binary=binary)
+
+
 def _special(path: Path, *, binary: bool) -> Iterator[Sink]:
-    """A device or a pipe: written in place."""
-    descriptor = fsops.open_existing(path)
+    """A device or a pipe."""
+    yield from _in_place(fsops.open_existing(path), path, binary=binary)
+
+
+def _in_place(descriptor: int, path: Path, *, binary: bool) -> Iterator[Sink]:
+    """Takes over the descriptor."""
     try:
         if binary and os.isatty(descriptor):
             raise _refusal(str(path))
@@ -129,6 +158,6 @@ def _regular(path: Path) -> Iterator[Sink]:
 
 def _refusal(what: str) -> UsageError:
     return UsageError(
-        f"{what} is a terminal, and xentrace's format is binary",
+        f"{what} is a terminal, and this format is binary",
         hint="give -o FILE, or send it into a pipe",
     )

@@ -6,6 +6,7 @@ import os
 import pty
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +158,29 @@ def test_usage(path, words, complaint):
 
 def test_following_several_inputs(path):
     assert run("dump", "-f", path, path).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_its_other_names(path, name, tmp_path):
+    """Into a pipe and into a file: what "-" gives, and the name is still there afterwards."""
+    expected = run("dump", path).stdout
+    assert len(expected) > 1000
+    assert shell(f'$XTRACECTL dump "$1" -o {name} | cat', path).stdout == expected
+    target = tmp_path / "out.txt"
+    assert shell(f'$XTRACECTL dump "$1" -o {name} > "$2"', path, target).returncode == 0
+    assert target.read_bytes() == expected
+    assert Path("/dev/stdout").is_symlink()
+
+
+def test_a_descriptor_of_the_shell(path, tmp_path):
+    """`-o >(command)` is a pipe that has a name in /dev/fd."""
+    target = tmp_path / "copy"
+    done = shell(
+        'mkfifo "$2.pipe"; cat "$2.pipe" > "$2" & exec 9> "$2.pipe"; '
+        '$XTRACECTL dump --format xentrace "$1" -o /dev/fd/9 && exec 9>&-; wait', path, target,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert target.read_bytes() == capture("keepon.trace")
+    done = shell('$XTRACECTL dump "$1" -o /dev/fd/77', path)
+    assert done.returncode == 6
+    assert b"cannot write /dev/fd/77: Bad file descriptor" in done.stderr

@@ -128,7 +128,27 @@ def live(run: Run) -> None:
 
 @contextmanager
 def mortal(fate: Fate):
+    """Instants at which one can die; at the end what the dead had open is closed, as the kernel
+    does."""
+    opened: set[int] = set()
+
+    def opening(do: Callable[..., int]) -> Callable[..., int]:
+        def done(*args, **more) -> int:
+            fd = do(*args, **more)
+            opened.add(fd)
+            return fd
+
+        return done
+
+    def close(fd: int, *, path: Path) -> None:
+        opened.discard(fd)
+        os.close(fd)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fsops, "create_exclusive", opening(fsops.create_exclusive))
+        patch.setattr(fsops, "open_existing", opening(fsops.open_existing))
+        patch.setattr(fsops, "open_or_create", opening(fsops.open_or_create))
+        patch.setattr(fsops, "close", close)
         patch.setattr(fastpath, "take", fate.around(fastpath.take))
         patch.setattr(fastpath, "publish", fate.around(fastpath.publish))
         patch.setattr(StagingMemory, "begin", fate.around(StagingMemory.begin))
@@ -137,7 +157,11 @@ def mortal(fate: Fate):
         for name in ("fdatasync", "truncate", "rename_noreplace", "sync_directory"):
             patch.setattr(fsops, name, fate.around(getattr(fsops, name)))
         patch.setattr(fsops, "write_all", fate.torn_write)
-        yield
+        try:
+            yield
+        finally:
+            for fd in opened:
+                os.close(fd)
 
 
 def succeed(source: FakeSource, directory: Path, keeper: int) -> list[Cause]:

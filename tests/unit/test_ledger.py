@@ -160,6 +160,7 @@ class History:
         self.begin()
 
     def begin(self) -> None:
+        self.bury()
         recover(self.directory)
         ledger, trouble = Ledger.load(self.directory, NOW)
         assert trouble is None
@@ -172,6 +173,12 @@ class History:
             sleep=lambda _: None,
         )  # fmt: skip
         bench.open()
+
+    def bury(self) -> None:
+        """What the dead had open, the kernel closes."""
+        segment = self.bench.store._segment
+        if segment is not None:
+            segment.close()
 
     def write(self, count: int) -> None:
         self.produced += count
@@ -244,3 +251,4 @@ def test_the_account_adds_up_over_any_history(tmp_path_factory, steps):
     for name, *arguments in steps:
         getattr(history, name)(*arguments)
         history.check()
+    history.bury()

@@ -140,7 +140,7 @@ def mortal(fate: Fate):
 
         return done
 
-    def close(fd: int, *, path: Path) -> None:
+    def close(fd: int, **_: object) -> None:
         opened.discard(fd)
         os.close(fd)
 

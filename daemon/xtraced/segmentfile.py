@@ -176,9 +176,13 @@ class SegmentFile:
         fsops.truncate(self._fd, self.size, path=self.path)
 
     def rename(self) -> None:
-        """To the final name, durably."""
+        """To the final name; durably, unless the disk refuses that. Under either name, a crash
+        leaves a segment that the next start puts in order."""
         fsops.rename_noreplace(self.path, self.sealed_path)
-        fsops.sync_directory(self.path.parent)
+        try:
+            fsops.sync_directory(self.path.parent)
+        except StoreError as exc:
+            log.warning("name_not_durable", segment=str(self.sealed_path), error=str(exc))
 
     def close(self) -> None:
         if self._fd >= 0:

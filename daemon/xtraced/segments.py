@@ -308,16 +308,20 @@ class SegmentStore:
             segment.close()
             segment.rename()
         except StoreError as exc:
-            # The next start will seal it and enter it into the ledger.
             log.error("segment_not_renamed", segment=str(segment.path), error=str(exc))
-            self._sums = Sums()
+            # The next start will seal it; what is in it is counted now.
+            self._count(segment)
             return
         self._enter(segment)
 
     def _enter(self, segment: SegmentFile) -> None:
         """A segment has its final name: into retention's books, and into the ledger."""
+        self._retention.add(SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size))
+        self._count(segment)
+
+    def _count(self, segment: SegmentFile) -> None:
+        """No more comes into a segment: into the ledger."""
         retention = self._retention
-        retention.add(SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size))
         sums, self._sums = self._sums, Sums()
         retention.ledger.add_sealed(segment.sequence, sums)
         retention.save_ledger()

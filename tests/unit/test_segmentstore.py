@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 
 import pytest
 
@@ -312,3 +313,21 @@ def test_short_and_interrupted_writes_change_nothing(tmp_path, monkeypatch, chun
     assert plain.joinpath(StoreBench(plain).paths()[0]).read_bytes() == (
         StoreBench(faulty).paths()[0].read_bytes()
     )
+
+
+def test_a_directory_that_cannot_be_synced_does_not_unseal_a_segment(bench, monkeypatch):
+    """The name is there: retention and ledger have the segment."""
+    bench.open()
+    bench.write(5)
+
+    def refuse(path):
+        raise StoreError(f"cannot sync {path}", errno=errno.EMFILE)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fsops, "sync_directory", refuse)
+        with suppress(StoreError):
+            bench.rotate()
+    (sealed,) = bench.directory.glob("*.xtr")
+    assert stored_tscs(sealed) == [1, 2, 3, 4, 5]
+    assert bench.retention.segments == 1
+    assert bench.retention.ledger.sums.records.total() == 5

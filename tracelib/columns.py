@@ -91,6 +91,13 @@ class Columns:
         )
 
 
+def gathered(batch: Columns) -> Columns:
+    """The same rows with words of their own, for keeping few rows of a large batch."""
+    places = batch.at[:, None] + np.arange(MAX_EXTRA)
+    at = np.arange(0, MAX_EXTRA * len(batch), MAX_EXTRA)
+    return replace(batch, at=at, words=batch.words[places].ravel())
+
+
 def concatenate(parts: list[Columns]) -> Columns:
     """One batch of several; the rows keep their order."""
     if len(parts) == 1:

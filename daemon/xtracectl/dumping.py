@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,92 +12,96 @@ import numpy as np
 from tracelib.batches import first_tsc
 from tracelib.chunks import Chunk, TraceInfo, TraceReader, watched
 from tracelib.clock import Clock, find_rate
-from tracelib.columns import Columns
+from tracelib.columns import Columns, gathered
 from tracelib.counting import Counts
-from tracelib.errors import UsageError
 from tracelib.export.groups import Catalogue
-from tracelib.export.lines import CSV, JSON, RAW, TEXT, WALL, LineWriter, Style
-from tracelib.export.rules import RuleWriter
+from tracelib.export.timebase import TimeBase
 from tracelib.export.windows import WindowWriter, with_losses
 from tracelib.gaps import gap_at, gap_rows
 from tracelib.losses import Loss
 from tracelib.reading import running_at_start, skip_before
 from tracelib.stream import Stream
 from tracelib.units import CpuId, Tsc
+from xtracectl.formats import Format
 from xtracectl.inputs import warn
 from xtracectl.request import Request
 from xtracectl.sink import Sink
 
-STYLES: dict[str, Style] = {"text": TEXT, "json": JSON, "csv": CSV}
-TIMES: dict[str, Style] = {"elapsed": TEXT, "wall": WALL, "tsc": RAW}
-"""The text format, by --time."""
-
-
-def head(format_name: str) -> bytes:
-    """What comes once, before the first input."""
-    style = STYLES.get(format_name)
-    return b"" if style is None else style.head.encode()
+_LOOK_BYTES = 32 << 20
+"""What is put in order at once while following."""
 
 
 class Dump:
-    """One trace on its way out. `left` is how many lines are still wanted, None for all."""
+    """One trace on its way out. `left` is how many rows are still wanted, None for all."""
 
     def __init__(
-        self, request: Request, reader: TraceReader, out: Sink, left: int | None
+        self, request: Request, reader: TraceReader, out: Sink, form: Format | None,
+        left: int | None, since: Tsc | None = None,
     ) -> None:
+        """`form` is None for xentrace's own format. `since` leaves out what is earlier, like
+        the request's."""
         self.left = left
         self._reader = reader
         self._out = out
         rate = find_rate(reader.info, request.cpu_hz)
         self._clock = Clock(first_tsc(reader) or Tsc(0), rate, reader.info.anchors)
-        self._selection = request.selection(self._clock)
+        self._selection = request.selection(self._clock, since)
         family = request.family or reader.info.exit_family
         self._catalogue = Catalogue(family, _version(reader.info))
-        since = self._selection.since
         running: dict[CpuId, int] = {}
+        since = self._selection.since
         # Where older blocks are skipped, who ran when they began is no news any more.
         if since is None or not skip_before(reader, since):
             running = running_at_start(reader)
         self._stream = Stream(self._selection, self._catalogue, self._clock, running)
-        self._window_writer = WindowWriter(self._selection, self._catalogue, running, left=left)
-        self._time = request.time
-        self._style = STYLES.get(request.format)
-        if self._style is TEXT:
-            self._style = TIMES[request.time]
-        self._rules = None if request.rules is None else RuleWriter(request.rules, self._selection)
-        if request.time == "wall" and not self._clock.dated:
-            raise UsageError(
-                f"{reader.info.name}: nothing in it tells the time of day",
-                hint="stores and segments do; for this one take --time elapsed or tsc",
-            )
+        self._windows = WindowWriter(self._selection, self._catalogue, running, left=left)
+        self._times = TimeBase.choose(self._clock, request.time)
+        self._form = form
+        if form is not None:
+            self._rows = form.trace(self._times, self._catalogue, self._selection)
         self._seen = Counts()
 
     def whole(self, progress: Callable[[int], None]) -> None:
         """Everything that the trace has now; `progress` is told of bytes read."""
         reader = self._reader
-        losses = self._wanted(reader.losses())
-        if self._style is None:
-            self._windows(watched(reader.chunks(), progress), losses)
-        else:
-            self._say_clock()
-            cpus = [cpu for cpu in reader.cpus() if self._selection.wants_cpu(cpu)]
-            self._lines({cpu: watched(reader.chunks_of(cpu), progress) for cpu in cpus}, losses)
+        if self._form is None:
+            self._write_windows(watched(reader.chunks(), progress), self._wanted(reader.losses()))
+            return
+        self.say_clock()
+        batches, losses = self._batches(progress)
+        self._write_rows(batches, losses)
+
+    def last(self, count: int, *, complete: bool) -> bool:
+        """The last `count` rows of what the trace has now. If there are fewer, nothing is
+        written and the answer is False, unless the trace is `complete`."""
+        if not count:
+            self.say_clock()
+            return True
+        batches, losses = self._batches(lambda _: None)
+        kept: deque[Columns] = deque()
+        rows = 0
+        for batch in batches:
+            kept.append(gathered(batch.take(slice(-count, None))))
+            rows += len(kept[-1])
+            while rows - len(kept[0]) >= count:
+                rows -= len(kept.popleft())
+        if rows < count and not complete:
+            return False
+        self.say_clock()
+        if kept:
+            kept[0] = kept[0].take(slice(max(rows - count, 0), None))
+        self._write_rows(iter(kept), losses)
+        return True
 
     def more(self, chunks: Iterable[Chunk], losses: Callable[[], Sequence[Loss]]) -> None:
-        """What has come since: held in memory, so that it can be put in order. `losses` is
-        asked when the chunks are through: they lead past what states the losses."""
-        held: dict[CpuId, list[Chunk]] = {}
-        for chunk in chunks:
-            if self._selection.wants_cpu(chunk.cpu):
-                copy = memoryview(bytes(chunk.payload))
-                held.setdefault(chunk.cpu, []).append(
-                    replace(chunk, payload=copy)
-                )
-        stated = self._wanted(losses())
-        if self._style is None:
-            self._windows((chunk for row in held.values() for chunk in row), stated)
-        else:
-            self._lines(held, stated)
+        """What has come since, in pieces that are each put in order. `losses` is asked when
+        the chunks of a piece are through: they lead past what states the losses."""
+        for held in self._pieces(chunks):
+            stated = self._wanted(losses())
+            if self._form is None:
+                self._write_windows((chunk for row in held.values() for chunk in row), stated)
+            else:
+                self._write_rows(self._stream.read(held, stated), stated)
         self._out.flush()
 
     def finish(self) -> None:
@@ -109,30 +114,45 @@ class Dump:
         for problem in self._reader.problems:
             warn(str(problem))
 
+    def say_clock(self) -> None:
+        """Say on standard error what the times are."""
+        if self._form is not None:
+            warn(f"{self._reader.info.name}: {self._form.clock(self._times)}")
+
     def _wanted(self, losses: Iterable[Loss]) -> list[Loss]:
         return [loss for loss in losses if self._selection.wants_cpu(loss.cpu)]
 
-    def _lines(
-        self, chunks: Mapping[CpuId, Iterable[Chunk]], losses: Sequence[Loss]
-    ) -> None:
-        assert self._style is not None
-        lines = self._line_maker(losses)
-        for batch in self._limited(self._stream.read(chunks, losses)):
-            for piece in lines(batch):
+    def _batches(
+        self, progress: Callable[[int], None]
+    ) -> tuple[Iterator[Columns], Sequence[Loss]]:
+        """All that is selected, and the losses that its rows refer to."""
+        reader = self._reader
+        losses = self._wanted(reader.losses())
+        cpus = [cpu for cpu in reader.cpus() if self._selection.wants_cpu(cpu)]
+        chunks = {cpu: watched(reader.chunks_of(cpu), progress) for cpu in cpus}
+        return self._stream.read(chunks, losses), losses
+
+    def _pieces(self, chunks: Iterable[Chunk]) -> Iterator[Mapping[CpuId, list[Chunk]]]:
+        """Copies of the chunks, of so many at a time as memory allows; always at least one
+        piece, which may be empty."""
+        held: dict[CpuId, list[Chunk]] = {}
+        size = 0
+        for chunk in chunks:
+            if self._selection.wants_cpu(chunk.cpu):
+                copy = memoryview(bytes(chunk.payload))
+                held.setdefault(chunk.cpu, []).append(replace(chunk, payload=copy))
+                size += len(copy)
+            if size > _LOOK_BYTES:
+                yield held
+                held, size = {}, 0
+        yield held
+
+    def _write_rows(self, batches: Iterator[Columns], losses: Sequence[Loss]) -> None:
+        for batch in self._limited(batches):
+            for piece in self._rows(batch, losses):
                 self._out.write(piece)
             for row in np.flatnonzero(gap_rows(batch)).tolist():
                 self._seen.add_gap(self._selection.clip(gap_at(batch, row, losses)))
-
-    def _line_maker(
-        self, losses: Sequence[Loss]
-    ) -> Callable[[Columns], Iterator[bytes | memoryview]]:
-        if self._rules is not None:
-            rules = self._rules
-            return lambda batch: rules.lines(batch, losses)
-        assert self._style is not None
-        return LineWriter(
-            self._style, self._clock, self._catalogue, self._selection, losses
-        ).lines
 
     def _limited(self, batches: Iterator[Columns]) -> Iterator[Columns]:
         while self.left != 0 and (batch := next(batches, None)) is not None:
@@ -141,23 +161,11 @@ class Dump:
                 self.left -= len(batch)
             yield batch
 
-    def _windows(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
+    def _write_windows(self, chunks: Iterable[Chunk], losses: Sequence[Loss]) -> None:
         rows = with_losses(chunks, losses, self._clock)
-        for window in self._window_writer.windows(rows):
+        for window in self._windows.windows(rows):
             self._out.write(window)
-        self.left = self._window_writer.left
-
-    def _say_clock(self) -> None:
-        rate = self._clock.rate
-        name = self._reader.info.name
-        if self._rules is not None or self._time == "tsc":
-            warn(f"{name}: times are in cycles of the time stamp counter")
-        elif self._time == "wall":
-            warn(f"{name}: times are in UTC, by the trace's clock anchors")
-        elif rate is None:
-            warn(f"{name}: the clock rate is not known: times are in cycles (see --cpu-hz)")
-        else:
-            warn(f"{name}: times are in seconds since the first record, at {rate}")
+        self.left = self._windows.left
 
 
 def _version(info: TraceInfo) -> tuple[int, int] | None:

@@ -11,13 +11,15 @@ from tracelib.cpulist import parse_cpu_list
 from tracelib.errors import UsageError
 from tracelib.events.filter import EventFilter, parse_event_filter
 from tracelib.export.rules import Rules, read_rules
+from tracelib.export.timebase import Base
 from tracelib.selection import Selection
-from tracelib.units import CpuId, DomId, Nanoseconds
+from tracelib.units import CpuId, DomId, Nanoseconds, Tsc
 from xtracectl.places import Options
 from xtracectl.times import Moment, parse_moment
 
-_RECENT = 1_000_000_000
-"""Nanoseconds before now."""
+_LINES = 10
+"""How many rows `-f` shows of what was there before."""
+_TIME_FORMATS = ("text", "json", "csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,11 @@ class Request:
     limit: int | None
     family: str | None
     cpu_hz: int | None
-    time: str = "elapsed"
-    """ "elapsed", "wall" or "tsc"."""
+    lines: int | None = None
+    """Only so many rows, the last ones of what there is at the start."""
+    time: Base | None = None
     rules: Rules | None = None
     """What lines of text look like, if the user says so."""
-    recent: Moment | None = None
-    """Where to begin if nothing says so and the trace can tell: to follow is to watch."""
 
     @classmethod
     def parse(cls, options: Options) -> Request:
@@ -54,30 +55,42 @@ class Request:
             limit=_limit(options.limit),
             family=options.vendor,
             cpu_hz=options.cpu_hz,
+            lines=_lines(options),
             time=_time(options),
             rules=_rules(options),
-            recent=Moment(realtime=Nanoseconds(now - _RECENT)) if options.follow else None,
         )
 
-    def selection(self, clock: Clock) -> Selection:
-        """What to show of a trace with this clock. Raises UsageError for times that it
-        cannot tell."""
-        since = self.since or (self.recent if clock.dated else None)
+    def selection(self, clock: Clock, since: Tsc | None = None) -> Selection:
+        """What to show of a trace with this clock, nothing from before `since`. Raises
+        UsageError for times that the clock cannot tell."""
+        asked = None if self.since is None else self.since.resolve(clock)
         return Selection(
             self.cpus, self.events, self.domain,
-            None if since is None else since.resolve(clock),
+            max((tsc for tsc in (asked, since) if tsc is not None), default=None),
             None if self.until is None else self.until.resolve(clock),
         )
 
 
-def _time(options: Options) -> str:
+def _time(options: Options) -> Base | None:
     if options.time is None:
-        return "elapsed"
-    if options.format != "text" or options.formats is not None:
+        return None
+    if options.format not in _TIME_FORMATS or options.formats is not None:
         raise UsageError(
-            "--time is for text", hint="json and csv have all three times, --formats its own",
+            "--time is for text, json and csv", hint="the other formats have times of their own"
         )
-    return str(options.time)
+    return Base(options.time)
+
+
+def _lines(options: Options) -> int | None:
+    if options.format == "xentrace":
+        if options.lines is not None:
+            raise UsageError("--lines is for formats that have lines", hint="try --since")
+        return 0 if options.follow and options.since is None else None
+    if options.lines is None:
+        return _LINES if options.follow and options.since is None else None
+    if options.lines < 0:
+        raise UsageError(f"--lines {options.lines} is negative")
+    return int(options.lines)
 
 
 def _rules(options: Options) -> Rules | None:

@@ -42,7 +42,9 @@ class _StandardOutput:
             sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
-        sys.stdout.flush()
+        # What a signal interrupts between the write and its being noted is written again.
+        with held():
+            sys.stdout.flush()
 
 
 class _File:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.segments import TSC_HZ, SegmentBuilder
@@ -55,15 +57,63 @@ def test_a_file_that_does_not_know_the_time_of_day(tmp_path):
     path.write_bytes(window(0, timed(5)))
     done = run("dump", path, "--time", "wall")
     assert done.returncode == 2
-    assert b"nothing in it tells the time of day" in done.stderr
+    assert b"no clock anchors: wall-clock times are unknown in it" in done.stderr
     assert done.stdout == b""
 
 
-@pytest.mark.parametrize("words", [("--format", "json"), ("--format", "xentrace")])
+def test_seconds_without_a_rate(tmp_path):
+    """R47: who asks for seconds does not get cycles."""
+    path = tmp_path / "x.trace"
+    path.write_bytes(window(0, timed(5), timed(8)))
+    done = run("dump", path, "--time", "elapsed")
+    assert done.returncode == 2
+    assert b"need the clock rate" in done.stderr
+    assert b"--cpu-hz 2.4G" in done.stderr
+    text = output("dump", path, "--time", "elapsed", "--cpu-hz", "1G")
+    assert [line.split()[0] for line in text.splitlines()] == ["0.000000000", "0.000000003"]
+
+
+def test_times_in_csv(store):
+    """A column of its own, named for what it is; the others are what they were."""
+    plain = output("dump", store, "--format", "csv").splitlines()
+    for base, second in (
+        ("elapsed", "0.000000500"), ("wall", "2026-11-30T22:00:00.000000500Z"), ("tsc", "2000")
+    ):  # fmt: skip
+        got = output("dump", store, "--format", "csv", "--time", base).splitlines()
+        assert got[0] == f"time_{base},{plain[0]}"
+        assert [line.partition(",")[2] for line in got[1:]] == plain[1:]
+        assert got[3].partition(",")[0] == second
+
+
+def test_times_in_json(store):
+    plain = [json.loads(line) for line in output("dump", store, "--format", "json").splitlines()]
+    for base, second in (
+        ("elapsed", "0.000000500"), ("wall", "2026-11-30T22:00:00.000000500Z"), ("tsc", "2000")
+    ):  # fmt: skip
+        text = output("dump", store, "--format", "json", "--time", base)
+        got = [json.loads(line) for line in text.splitlines()]
+        assert got[2]["time"] == second
+        assert [{key: one[key] for key in one if key != "time"} for one in got] == plain
+
+
+def test_a_record_before_the_first_time(tmp_path):
+    path = tmp_path / "x.trace"
+    path.write_bytes(window(0, make_record(0x82012, 5), timed(5)))
+    for name, first in (("text", "-~"), ("csv", ""), ("json", None)):
+        text = output("dump", path, "--format", name, "--time", "tsc").splitlines()
+        if name == "json":
+            assert json.loads(text[0])["time"] is first
+        else:
+            assert text[name == "csv"].lstrip().replace(",", " ").split(" ")[0] == first
+
+
+@pytest.mark.parametrize(
+    "words", [("--format", "xentrace", "-o", "/dev/null"), ("--formats", "/dev/null")]
+)
 def test_other_formats_have_times_of_their_own(store, words):
     done = run("dump", store, "--time", "tsc", *words)
     assert done.returncode == 2
-    assert b"--time is for text" in done.stderr
+    assert b"--time is for text, json and csv" in done.stderr
 
 
 RULES = """\
@@ -89,9 +139,51 @@ def test_rules(tmp_path):
         "CPU0  1000 (+       0)  wake  [ dom:vcpu = 0x00010003 ]",
         "CPU1  1200 (+       0)  wake  [ dom:vcpu = 0x00000009 ]",
         "CPU1  1300 (+     100)  unknown (0x0000000000081001)  [ 0x00000000 0x0 ]",
-        "CPU1  1300 (+       0)  unknown (0x0000000000082012)  [ 0x000000ab 0x0 ]",
+        "CPU1  0 (+       0)  unknown (0x0000000000082012)  [ 0x000000ab 0x0 ]",
         "CPU1  1400  lost 57 100%",
         "CPU0  1500 (+     500)  wake  [ dom:vcpu = 0x00000007 ]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec", ["d", "i", "u", "x", "o", "08x", "8d", "08d", "016x", "-8d", "+d", "#x", "X", "08X",
+             ".3d", "5s", "r", "f", "ld"]
+)  # fmt: skip
+def test_conversions_are_those_of_python(tmp_path, spec):
+    """What `%` of a dictionary gives, of every value that a record has."""
+    rules, path = tmp_path / "formats", tmp_path / "x.trace"
+    form = " ".join(f"%({name}){spec}" for name in ("cpu", "event", "1", "2", "7"))
+    rules.write_text(f"0x81001 {form}\n")
+    rows = [(1, 0), (0xFFFF, 65), (9, 7), (10, 16), (0x10FFFF, 100)]
+    path.write_bytes(window(3, *(make_record(0x81001, *row, tsc=5) for row in rows)))
+    expected = [
+        form % {"cpu": 3, "event": 0x81001, "1": one, "2": two, "7": 0} for one, two in rows
+    ]
+    assert output("dump", path, "--formats", rules).splitlines() == expected
+
+
+def test_large_numbers_and_time_that_goes_back(tmp_path):
+    """R18: a step back is negative, as it was there; 64 bits are 64 bits."""
+    rules, path = tmp_path / "formats", tmp_path / "x.trace"
+    rules.write_text("0x81001 %(tsc)d %(tsc)016x (%(reltsc)8d) (%(reltsc)08d) %(reltsc)d\n")
+    high = 0xFEDCBA9876543210
+    path.write_bytes(window(0, *(make_record(0x81001, tsc=tsc) for tsc in (high, high - 3, high))))
+    rows = [(high, 0), (high - 3, -3), (high, 3)]
+    assert output("dump", path, "--formats", rules).splitlines() == [
+        f"{tsc} {tsc:016x} ({step:8d}) ({step:08d}) {step}" for tsc, step in rows
+    ]
+
+
+def test_hypercalls_without_their_argument_bits(tmp_path):
+    """As xentrace_format: op's low 20 bits for PV_HYPERCALL_V2, all 32 for a subcall."""
+    rules, path = tmp_path / "formats", tmp_path / "x.trace"
+    rules.write_text("0x0020100d op = 0x%(1)08x\n0x0020200e sub = 0x%(1)08x\n")
+    call = 0x00100000 | 24
+    path.write_bytes(
+        window(0, make_record(0x20100D, call, 1, tsc=5), make_record(0x20200E, call, 1, tsc=6))
+    )
+    assert output("dump", path, "--formats", rules).splitlines() == [
+        "op = 0x00000018", "sub = 0x00100018"
     ]
 
 
@@ -122,6 +214,11 @@ def test_no_rule_for_the_rest(tmp_path):
         ("0x81001 %d", "number is required"),
         ("0x10000000 x", "no event's number"),
         ("-1 x", "no event's number"),
+        ("0x81001", "nothing is to be written"),
+        ("0x81001 100%", "incomplete format"),
+        ("0x81001 %(1)99999d", "a line that long"),
+        ("0x81001 %(1)c", "words are not characters"),
+        ("0x81001 %s", "a % without (name)"),
     ],
 )
 def test_a_rule_that_is_none(tmp_path, rule, reason):

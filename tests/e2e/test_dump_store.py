@@ -67,9 +67,9 @@ def test_who_ran_is_known_from_the_start(store):
 def test_who_ran_from_the_start_chooses_windows_too(store, tmp_path):
     """The first boot says at its start that d5v1 runs on CPU 0."""
     target = tmp_path / "out.trace"
-    done = run("dump", "--format", "xentrace", "--domain", "5", "-o", target, store)
-    assert done.returncode == 0
-    assert info(target)["records"] == len(lines("--domain", "5", store)) > 0
+    words = ("--domain", "5", "--boot", "1", store)
+    assert run("dump", "--format", "xentrace", "-o", target, *words).returncode == 0
+    assert info(target)["records"] == len(lines(*words)) > 0
 
 
 def test_since_and_until_in_wall_clock_time(store):
@@ -134,9 +134,73 @@ def test_damaged_block(store):
 
 
 def test_segments_in_xentrace_format_read_back(store, tmp_path):
+    for boot, records in (("1", 120), ("2", 60), ("0", 60), ("-1", 120)):
+        target = tmp_path / f"out{boot}.trace"
+        done = run("dump", "--format", "xentrace", "--boot", boot, "-o", target, store)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert info(target)["records"] == records
+
+
+def test_two_boots_are_not_joined_in_xentrace_format(store, tmp_path):
+    """Nothing in that format could tell a reader that the time stamps start anew."""
     target = tmp_path / "out.trace"
-    assert run("dump", "--format", "xentrace", "-o", target, store).returncode == 0
-    assert info(target)["records"] == 180
+    done = run("dump", "--format", "xentrace", "-o", target, store)
+    assert done.returncode == 2
+    assert b"2 boots of the hypervisor, whose time stamps have nothing in common" in done.stderr
+    assert b"hint: choose one with --boot 1 to --boot 2, or --boot 0 for the last" in done.stderr
+    assert not target.exists()
+
+
+def test_one_boot(store):
+    everything = lines(store)
+    assert lines(store, "--boot", "1") == lines(store, "--boot", "-1") == everything[:120]
+    assert lines(store, "--boot", "2") == lines(store, "--boot", "0") == everything[120:]
+    for number in ("3", "-2"):
+        done = run("dump", store, "--boot", number)
+        assert done.returncode == 2
+        assert f"there is no boot {number}".encode() in done.stderr
+    assert b"boot 2 of 2; its times begin anew" in run("dump", store).stderr
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 59, 60, 1000])
+def test_the_last_lines(store, count):
+    """Those of the last boot, in time order, as the whole dump has them."""
+    expected = lines(store, "--boot", "0")
+    got = lines(store, "-n", str(count))
+    # Who ran at the start is not known where older blocks are left out.
+    assert [one["tsc"] for one in got] == [one["tsc"] for one in expected][max(60 - count, 0):]
+    assert [one["ns"] for one in got] == [one["ns"] for one in expected][max(60 - count, 0):]
+
+
+def test_the_last_lines_of_what_is_selected(store):
+    words = ("--cpu", "1", "--since", "tsc:2000", "--boot", "1")
+    expected = lines(store, *words)
+    assert len(expected) == 50
+    assert lines(store, *words, "-n", "3") == expected[-3:]
+    assert [one["tsc"] for one in lines(store, *words, "-n", "100")] == [
+        one["tsc"] for one in expected
+    ]
+
+
+def test_the_last_lines_of_a_long_store(tmp_path):
+    """Far more cycles than the first look back, and what is wanted lies before it."""
+    builder = SegmentBuilder(1)
+    for block in range(50):
+        first = 1000 + block * (1 << 30)
+        event = 0x28004 if block < 3 else 0x28006
+        builder.block(0, make_records(40, first_tsc=first, step=100, event=event))
+    builder.seal().write(tmp_path)
+    assert lines(tmp_path, "-n", "15") == lines(tmp_path)[-15:]
+    rare = lines(tmp_path, "--event", "wake")
+    assert len(rare) == 120
+    assert lines(tmp_path, "--event", "wake", "-n", "100") == rare[-100:]
+
+
+def test_lines_that_are_not_there(store, tmp_path):
+    assert b"is negative" in run("dump", store, "-n", "-1").stderr
+    done = run("dump", store, "--format", "xentrace", "-n", "3", "-o", tmp_path / "x")
+    assert done.returncode == 2
+    assert b"--lines is for formats that have lines" in done.stderr
 
 
 @pytest.fixture
@@ -189,7 +253,7 @@ def test_following(rig):
 
 
 def test_following_begins_with_what_is_new(rig):
-    """Not with days of records: like `journalctl -f`."""
+    """Not with days of records: with the last few, like `journalctl -f`."""
     rig.boot(rate=500_000, cpus=1)
     service = rig.start()
     service.wait_status(lambda status: status["uptime"] > 4 * 10**9)
@@ -225,6 +289,26 @@ def test_following_without_a_service(store):
     rest, _ = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, "--limit ends it"
     assert len(rest.splitlines()) == 20
+
+
+def test_following_shows_ten_lines_of_what_was_there(store):
+    """And the last boot's only."""
+    follower = subprocess.Popen(
+        [*COMMAND, "dump", "-f", "--format", "json", "--store", str(store),
+         "--socket", str(store / "none.sock"), "--limit", "20"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert follower.stdout is not None
+    assert follower.stderr is not None
+    first = [json.loads(follower.stdout.readline()) for _ in range(10)]
+    assert [one["tsc"] for one in first] == [one["tsc"] for one in lines(store)[-10:]]
+    while b"not flushing" not in follower.stderr.readline():
+        pass
+    SegmentBuilder(4, boot_id="b008").block(0, make_records(30, first_tsc=9000)).write(store)
+    rest, _ = follower.communicate(timeout=PATIENCE)
+    assert [json.loads(line)["tsc"] for line in rest.splitlines()] == [
+        str(9000 + 10 * number) for number in range(10)
+    ]
 
 
 def test_a_segment_from_standard_input(store):

@@ -49,7 +49,7 @@ cdef class Engine:
     cdef Py_ssize_t _add(self, steps)
 
     @cython.locals(steps=memory.numbers64, op=int64, value=uint64, other=uint64,
-                   special=uint64)
+                   special=uint64, negative=bint)
     cdef Py_ssize_t _run(self, Py_ssize_t at, Py_ssize_t row, memory.text target,
                          Py_ssize_t out)
 
@@ -61,6 +61,10 @@ cdef class Engine:
     cdef Py_ssize_t _spell(self, uint64 kind, uint64 value, memory.text target,
                            Py_ssize_t out)
 
+    @cython.locals(whole=int64)
+    cdef Py_ssize_t _wall(self, uint64 kind, int64 realtime, memory.text target,
+                          Py_ssize_t out)
+
 @cython.locals(count=int64, power=uint64)
 cdef Py_ssize_t _decimal(memory.text target, Py_ssize_t out, uint64 value, int64 width,
                          bint negative) noexcept
@@ -68,6 +72,10 @@ cdef Py_ssize_t _decimal(memory.text target, Py_ssize_t out, uint64 value, int64
 @cython.locals(at=Py_ssize_t, rest=uint64, pair=uint64, tens=uint64)
 cdef Py_ssize_t _fixed(memory.text target, Py_ssize_t out, uint64 value,
                        Py_ssize_t count) noexcept
+
+@cython.locals(count=int64, rest=uint64, at=Py_ssize_t, digit=uint64)
+cdef Py_ssize_t _number(memory.text target, Py_ssize_t out, uint64 value, int64 width,
+                        uint64 radix, int64 fill, bint negative) noexcept
 
 @cython.locals(shift=int64, digit=uint64)
 cdef Py_ssize_t _hexadecimal(memory.text target, Py_ssize_t out, uint64 value) noexcept

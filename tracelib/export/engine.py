@@ -181,6 +181,8 @@ class Engine:
                 return out
             elif op == opcodes.SECONDS:
                 out = _seconds(target, out, self._elapsed[row], steps[at + 4])
+            elif op == opcodes.WALL:
+                out = self._wall(steps[at + 4], self._realtime[row], target, out)
             else:
                 value = self._value(at + 1, row)
                 if op == opcodes.SPELLED:
@@ -198,6 +200,13 @@ class Engine:
                     out = _decimal(target, out, value, steps[at + 4], False)
                 elif op == opcodes.MICROS:
                     out = _micros(target, out, value, steps[at + 4])
+                elif op == opcodes.NUMBER:
+                    negative = steps[at + 7] != 0 and value >> 63 != 0
+                    if negative:
+                        value = opcodes.ALL64 - value + 1
+                    out = _number(
+                        target, out, value, steps[at + 4], steps[at + 5], steps[at + 6], negative
+                    )
                 elif op == opcodes.UNLESS:
                     special = steps[at + 4]
                     if value == special:
@@ -238,6 +247,15 @@ class Engine:
             self._table[entry + 3],
         )
 
+    def _wall(self, kind: int, realtime: int, target: memoryview, out: int) -> int:
+        whole = realtime // 1000000000
+        if whole * 1000000000 > realtime:
+            # C rounds towards 1970.
+            whole -= 1
+        out = self._spell(kind, whole & opcodes.ALL64, target, out)
+        target[out] = 46
+        return _fixed(target, out + 1, realtime - whole * 1000000000, 9)
+
 
 # Each writes at target[out:] and returns where that ends.
 
@@ -275,6 +293,33 @@ def _fixed(target: memoryview, out: int, value: int, count: int) -> int:
         at -= 2
     if at > out:
         target[out] = 48 + value % 10
+    return out + count
+
+
+def _number(
+    target: memoryview, out: int, value: int, width: int, radix: int, fill: int, negative: bool
+) -> int:
+    count = 1
+    rest = value // radix
+    while rest:
+        count += 1
+        rest //= radix
+    if negative and fill == 48:
+        target[out] = 45
+        out += 1
+    while width > count + negative:
+        target[out] = fill
+        out += 1
+        width -= 1
+    if negative and fill != 48:
+        target[out] = 45
+        out += 1
+    at = out + count
+    while at > out:
+        at -= 1
+        digit = value % radix
+        target[at] = digit + 48 if digit < 10 else digit + 87
+        value //= radix
     return out + count
 
 

@@ -3,6 +3,7 @@
 JSON Lines, one object a line:
 
     type        "record", or "loss" where records are missing
+    time        string: what the text format begins with, only if a time base was asked for
     tsc         string, decimal: a JavaScript number would round 64 bits
     ns          number: nanoseconds since the trace's first record; exact up to 104 days.
                 Left out if the clock rate is unknown
@@ -27,22 +28,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracelib.clock import Clock
 from tracelib.columns import MAX_EXTRA, Columns, Flag
 from tracelib.export.engine import Engine, Steps
 from tracelib.export.fields import Form, json_fields, json_members, text_fields
 from tracelib.export.groups import Catalogue
-from tracelib.export.prefix import (
-    TENS,
-    csv_prefix,
-    json_prefix,
-    text_prefix,
-    time_text,
-    tsc_prefix,
-    wall_prefix,
-    wall_text,
-)
+from tracelib.export.prefix import csv_head, csv_prefix, json_prefix, text_prefix
 from tracelib.export.program import BY_ARGUMENTS, STOP, Program, Value, Workshop
+from tracelib.export.timebase import Base, TimeBase
 from tracelib.gaps import STATED_LOSS, Gap, gap_at
 from tracelib.losses import Loss
 from tracelib.records import LOST_RECORDS
@@ -57,37 +49,36 @@ _JSON_RECORD = '{"type":"record",'
 class Style:
     """One of the formats."""
 
-    head: str
-    """What comes before the first line."""
-    prefix: Callable[[Program, Flag, Clock], None]
+    head: Callable[[Base | None], str]
+    """What comes before the first line, given the time base that was asked for."""
+    prefix: Callable[[Program, Flag, TimeBase], None]
     record: Callable[[Program, Form], None]
     """The rest of a record's line."""
     long_record: Callable[[Form, tuple[int, ...]], str]
     """The same for one record with fields that are too long for a program."""
-    gap: Callable[[str, Gap, Clock], str]
+    gap: Callable[[str, Gap, TimeBase], str]
     """The whole line for a row that stands for missing records; what a record's line would
     begin with is given."""
-    wall: bool = False
-    """Whether the prefix wants times as prefix.TENS says."""
 
 
 class LineWriter:
     """Batches in, lines out."""
 
     def __init__(
-        self, style: Style, clock: Clock, catalogue: Catalogue, selection: Selection,
-        stated: Sequence[Loss] = (),
+        self, style: Style, times: TimeBase, catalogue: Catalogue, selection: Selection
     ) -> None:
         self._style = style
-        self._clock = clock
+        self._times = times
         self._catalogue = catalogue
         self._selection = selection
-        self._stated = stated
         self._target = memoryview(bytearray(_TARGET_BYTES))
         self._engine = self._make_engine()
 
-    def lines(self, batch: Columns) -> Iterator[bytes | memoryview]:
-        """A line for each row; each piece is valid until the next step."""
+    def lines(
+        self, batch: Columns, stated: Sequence[Loss] = ()
+    ) -> Iterator[bytes | memoryview]:
+        """A line for each row; each piece is valid until the next step. `stated` are the
+        losses that the batch's gaps refer to."""
         columns = self._columns(batch)
         row = 0
         while row < len(batch):
@@ -98,7 +89,7 @@ class LineWriter:
             if ours:
                 size = self._engine.write_prefix(row, self._target)
                 prefix = bytes(self._target[:size]).decode()
-                yield self._single(prefix, batch, row).encode()
+                yield self._single(prefix, batch, row, stated).encode()
                 row += 1
 
     def _make_engine(self) -> Engine:
@@ -108,10 +99,9 @@ class LineWriter:
 
     def _columns(self, batch: Columns) -> list[memoryview]:
         nothing = np.zeros(len(batch), np.int64)
-        elapsed = self._clock.elapsed(batch.tsc) if self._clock.rate else nothing
-        realtime = self._clock.realtime(batch.tsc) if self._clock.dated else nothing
-        if self._style.wall:
-            realtime, elapsed = np.divmod(realtime, np.int64(TENS))
+        clock = self._times.clock
+        elapsed = clock.elapsed(batch.tsc) if clock.rate else nothing
+        realtime = clock.realtime(batch.tsc) if clock.dated else nothing
         return [
             np.ascontiguousarray(column).data
             for column in (
@@ -122,7 +112,7 @@ class LineWriter:
 
     def _prefix(self, flags: Flag) -> Steps:
         program = Program(self._workshop)
-        self._style.prefix(program, flags, self._clock)
+        self._style.prefix(program, flags, self._times)
         return program.steps
 
     def _plan(self, event: int, extra: int, arguments: int | None) -> Steps:
@@ -138,12 +128,12 @@ class LineWriter:
     def _form(self, event: int, extra: int, arguments: int = 0) -> Form:
         return Form(event, extra, self._catalogue.form(event, extra), arguments)
 
-    def _single(self, prefix: str, batch: Columns, row: int) -> str:
+    def _single(self, prefix: str, batch: Columns, row: int, stated: Sequence[Loss]) -> str:
         """A line that no program writes."""
         event, extra = int(batch.event[row]), int(batch.extra[row])
         if event in (LOST_RECORDS, STATED_LOSS):
-            gap = self._selection.clip(gap_at(batch, row, self._stated))
-            return self._style.gap(prefix, gap, self._clock)
+            gap = self._selection.clip(gap_at(batch, row, stated))
+            return self._style.gap(prefix, gap, self._times)
         words = batch.words[batch.at[row] : batch.at[row] + extra]
         return prefix + self._style.long_record(self._form(event, extra), tuple(words.tolist()))
 
@@ -164,26 +154,11 @@ def _text_long(form: Form, extra: tuple[int, ...]) -> str:
     return f"{_text_name(form)}{form.type.text(extra)}\n"
 
 
-def _text_gap(prefix: str, gap: Gap, clock: Clock) -> str:
-    return _any_gap(prefix, gap, lambda tsc: time_text(tsc, clock))
-
-
-def _wall_gap(prefix: str, gap: Gap, clock: Clock) -> str:
-    def text(tsc: int) -> str:
-        return wall_text(int(clock.realtime(np.array([tsc], np.uint64))[0]))
-
-    return _any_gap(prefix, gap, text)
-
-
-def _tsc_gap(prefix: str, gap: Gap, _: Clock) -> str:
-    return _any_gap(prefix, gap, str)
-
-
-def _any_gap(prefix: str, gap: Gap, time: Callable[[int], str]) -> str:
+def _text_gap(prefix: str, gap: Gap, times: TimeBase) -> str:
     count = "an unknown number of" if gap.records is None or gap.cut else str(gap.records)
     parts = [f"{prefix}{'LOST':<{_NAME_WIDTH}} {count} records"]
     if gap.first_tsc:
-        parts.append(f" since {time(gap.first_tsc)}")
+        parts.append(f" since {times.text(gap.first_tsc)}")
     parts.append(f" ({gap.cause})")
     if gap.cut and gap.records is not None:
         parts.append(f", {gap.records} in the whole gap")
@@ -192,9 +167,9 @@ def _any_gap(prefix: str, gap: Gap, time: Callable[[int], str]) -> str:
     return "".join(parts) + "\n"
 
 
-def _json_prefix(program: Program, flags: Flag, clock: Clock) -> None:
+def _json_prefix(program: Program, flags: Flag, times: TimeBase) -> None:
     program.text(_JSON_RECORD)
-    json_prefix(program, flags, clock)
+    json_prefix(program, flags, times)
 
 
 def _json_head(form: Form) -> str:
@@ -213,7 +188,7 @@ def _json_long(form: Form, extra: tuple[int, ...]) -> str:
     return f"{_json_head(form)}{json_members(form.type, extra)}}}\n"
 
 
-def _json_gap(prefix: str, gap: Gap, _: Clock) -> str:
+def _json_gap(prefix: str, gap: Gap, _: TimeBase) -> str:
     members: dict[str, object] = {
         "cause": gap.cause,
         "records": None if gap.cut else gap.records,
@@ -246,7 +221,7 @@ def _csv_long(form: Form, extra: tuple[int, ...]) -> str:
     return f'{_csv_name(form)}{words},"{form.type.text(extra)}"\n'
 
 
-def _csv_gap(prefix: str, gap: Gap, _: Clock) -> str:
+def _csv_gap(prefix: str, gap: Gap, _: TimeBase) -> str:
     fields = {
         "cause": gap.cause, "records": "unknown" if gap.cut else gap.records,
         "first_tsc": gap.first_tsc, "gap_records": gap.records if gap.cut else None,
@@ -257,12 +232,14 @@ def _csv_gap(prefix: str, gap: Gap, _: Clock) -> str:
     return f'{prefix},,loss{"," * MAX_EXTRA},"{quoted}"\n'
 
 
-TEXT = Style("", text_prefix, _text_record, _text_long, _text_gap)
-WALL = Style("", wall_prefix, _text_record, _text_long, _wall_gap, wall=True)
-RAW = Style("", tsc_prefix, _text_record, _text_long, _tsc_gap)
-"""Text with the time of day, and with the raw TSC."""
-JSON = Style("", _json_prefix, _json_record, _json_long, _json_gap)
-CSV = Style(
-    "tsc,ns,realtime,cpu,running,id,event,w0,w1,w2,w3,w4,w5,w6,fields\n",
-    csv_prefix, _csv_record, _csv_long, _csv_gap,
-)
+def _no_head(_: Base | None) -> str:
+    return ""
+
+
+def _csv_head(base: Base | None) -> str:
+    return f"{csv_head(base)},id,event,{','.join(f'w{word}' for word in range(MAX_EXTRA))},fields\n"
+
+
+TEXT = Style(_no_head, text_prefix, _text_record, _text_long, _text_gap)
+JSON = Style(_no_head, _json_prefix, _json_record, _json_long, _json_gap)
+CSV = Style(_csv_head, csv_prefix, _csv_record, _csv_long, _csv_gap)

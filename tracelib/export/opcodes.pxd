@@ -16,6 +16,8 @@ cdef enum:
     UNLESS = 10
     SPELLED = 11
     PAIR = 12
+    WALL = 13
+    NUMBER = 14
 
     WORD = 0
     TSC = 8

@@ -33,6 +33,12 @@ SPELLED = 11
 PAIR = 12
 """Operands 4 to 6: place of a second value; 7: number of the speller, which gets both:
 first << 32 | second."""
+WALL = 13
+"""Nanoseconds since 1970, with nine decimals. Operand 4: number of the speller, which gets
+the whole seconds, as 64 bits."""
+NUMBER = 14
+"""Operand 4: width; 5: radix, up to 16; 6: the character that fills the width; 7: whether the
+highest bit is a sign. A sign goes before zeros that fill, and behind blanks."""
 
 WORD = 0
 """Sources 0 to 6 are extra words; 64 bits take the next word too."""

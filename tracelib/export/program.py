@@ -82,9 +82,21 @@ class Program:
         """Decimal, with blanks on the left."""
         self._add(opcodes.ALIGNED, *value, width)
 
+    def number(
+        self, value: Value, width: int, *, radix: int, fill: str, signed: bool
+    ) -> None:
+        """As printf does: in radix 8, 10 or 16, filled up to `width` with blanks or zeros.
+        Signed ones have 64 bits."""
+        self._add(opcodes.NUMBER, *value, width, radix, ord(fill), signed)
+
     def seconds(self, width: int) -> None:
         """The elapsed time with nine decimals, with blanks on the left."""
         self._add(opcodes.SECONDS, *ELAPSED, width)
+
+    def wall(self, spell: Callable[[int], str]) -> None:
+        """The wall-clock time with nine decimals, its whole seconds (64 bits, signed) as
+        `spell` writes them."""
+        self._add(opcodes.WALL, *REALTIME, self._workshop.speller("wall", spell))
 
     def micros(self, value: Value, *, signed: bool = False) -> None:
         """Nanoseconds as microseconds with three decimals."""

@@ -110,6 +110,13 @@ class StoreReader:
             for start, following in zip_longest(starts, starts[1:])
         ]
 
+    @property
+    def tsc_range(self) -> tuple[Tsc, Tsc] | None:
+        """Earliest and latest TSC as of the survey; None if no record carries one. Only of
+        one boot does it mean anything."""
+        known = [one.tsc_range for one in self._segments if one.tsc_range is not None]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
     def state(self) -> RunstateSnapshot | None:
         """Who ran where when the oldest segment was opened; None if that is not known."""
         for known in self._segments[:1]:

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths, warn
 from xtracectl.places import Options, parse_path
 
 if TYPE_CHECKING:
+    from tracelib.chunks import TraceReader
+    from tracelib.units import Tsc
+    from xtracectl.boots import Opener
+    from xtracectl.dumping import Dump
     from xtracectl.following import Ending
+    from xtracectl.formats import Format
+    from xtracectl.progress import Progress
     from xtracectl.request import Request
     from xtracectl.sink import Sink
 
 HELP = "print the records, decoded, filtered and in time order"
 
 FORMATS = ("text", "json", "csv", "xentrace")
+BINARY = ("xentrace",)
 
 _DESCRIPTION = """\
 Print records, those of all CPUs in time order. Where records are missing, a line says so
@@ -45,17 +52,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.epilog = _EPILOG
     add_inputs(parser)
+    _add_looks(parser)
+    _add_filters(parser)
+    add = parser.add_argument
+    add("--boot", metavar="N", type=int, help="of a store with several boots of the hypervisor "
+        "only this: 1 is the oldest, 0 the last, -1 the one before")  # fmt: skip
+    add_vendor(parser)
+    add_clock(parser)
+    add(
+        "-f", "--follow", action="store_true",
+        help="begin with the last lines, or where --since says, and go on as the store grows",
+    )
+    add("-o", "--output", metavar="FILE", default="-", help="write there; - is standard output")
+
+
+def _add_looks(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--format", choices=FORMATS, default="text", help="default: text")
     add(
         "--time", choices=("elapsed", "wall", "tsc"),
         help="what a line of text begins with: seconds since the first record (default), the "
-        "time of day in UTC, or the raw time stamp",
+        "time of day in UTC, or the raw time stamp; json and csv have it beside the others",
     )
     add(
         "--formats", metavar="FILE", type=parse_path,
         help="lines by the rules of a file as xentrace_format has them; xtracectl(1) says more",
     )
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--since", metavar="TIME", help="leave out what is earlier")
     add("--until", metavar="TIME", help="leave out this moment and what is later")
     add("--cpu", metavar="LIST", help="only these CPUs, such as 0-3,7")
@@ -65,60 +91,111 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only these: names (vmexit, csched2_*), numbers (21011), classes (sched, hvm.emul)",
     )
     add("--limit", metavar="N", type=int, help="stop after so many lines")
-    add_vendor(parser)
-    add(
-        "-f", "--follow", action="store_true",
-        help="begin a second before now, unless --since says otherwise, and go on as the store "
-        "grows",
-    )
-    add("-o", "--output", metavar="FILE", default="-", help="write there; - is standard output")
-    add_clock(parser)
+    add("-n", "--lines", metavar="N", type=int, help="only the last so many (with -f: 10)")
 
 
 def run(options: Options) -> int:
     from xtracectl import sink
-    from xtracectl.dumping import head
     from xtracectl.following import Ending
+    from xtracectl.formats import row_format
     from xtracectl.request import Request
 
     request = Request.parse(options)
+    form = row_format(request)
     inputs = paths(options)
     if options.follow and len(inputs) > 1:
         raise UsageError("-f follows one store, not several inputs")
     tally = Tally(several=len(inputs) > 1)
-    left = request.limit
     ending = Ending(normal=options.follow)
-    with sink.opened(options.output, binary=request.format == "xentrace") as out:
-        out.write(head(request.format))
+    with sink.opened(options.output, binary=request.format in BINARY) as out:
+        run = _Run(request, form, out, options, ending, tally)
+        if form is not None:
+            out.write(form.begin())
         for path in inputs:
             with tally.guard(), ending.awaited():
-                left = _show(path, request, out, left, options, ending, tally)
+                run.show(path)
+        if form is not None:
+            for piece in form.end():
+                out.write(piece)
     return tally.code
 
 
-def _show(
-    path: str, request: Request, out: Sink, left: int | None, options: Options,
-    ending: Ending, tally: Tally,
-) -> int | None:
-    """One input; how many lines are still wanted after it."""
-    from tracelib.reading import parts
-    from xtracectl.dumping import Dump
-    from xtracectl.following import follow
-    from xtracectl.progress import Progress
-    from xtracectl.sink import is_shown
+class _Run:
+    """One run of the command, over all its inputs."""
 
-    progress = Progress(path, wanted=not is_shown(options.output))
-    for place, part in enumerate(found := parts(path), start=1):
+    def __init__(
+        self, request: Request, form: Format | None, out: Sink, options: Options,
+        ending: Ending, tally: Tally,
+    ) -> None:
+        self._request = request
+        self._form = form
+        self._out = out
+        self._options = options
+        self._ending = ending
+        self._tally = tally
+        self._left = request.limit
+
+    def show(self, path: str) -> None:
+        """One input, a boot after the other."""
+        from xtracectl.boots import chosen, refuse_several
+        from xtracectl.progress import Progress
+        from xtracectl.sink import is_shown
+
+        options = self._options
+        found = chosen(path, options.boot)
+        if self._form is None:
+            refuse_several(path, len(found), "a file of xentrace's")
+        if self._request.lines is not None:
+            found = found[-1:]
+        progress = Progress(path, wanted=not is_shown(options.output))
+        for place, part in enumerate(found, start=1):
+            if len(found) > 1:
+                warn(f"{path}: boot {place} of {len(found)}; its times begin anew")
+            if self._request.lines is None:
+                self._show_all(part, progress, last=place == len(found))
+            else:
+                self._show_end(part, self._request.lines)
+            if self._ending.reached:
+                break
+
+    def _show_all(self, part: Opener, progress: Progress, *, last: bool) -> None:
         with closing(part()) as reader:
-            dump = Dump(request, reader, out, left)
-            with ending.awaited():
+            dump = self._dump(reader, None)
+            with self._ending.awaited():
                 with progress:
                     dump.whole(progress.add)
-                if options.follow and place == len(found):
-                    follow(reader, dump, options.socket)
-            left = dump.left
-            dump.finish()
-            tally.note(Exit.PROBLEMS if reader.problems else Exit.OK)
-        if ending.reached:
-            break
-    return left
+                if last:
+                    self._follow(reader, dump)
+            self._finish(reader, dump)
+
+    def _show_end(self, part: Opener, count: int) -> None:
+        """Only the last rows; begins further back until there are enough."""
+        from xtracectl.tailing import starts
+
+        with closing(part()) as reader:
+            candidates = list(starts(reader))
+        for since in candidates:
+            with closing(part()) as reader:
+                dump = self._dump(reader, since)
+                with self._ending.awaited():
+                    if not dump.last(count, complete=since is None):
+                        continue
+                    self._follow(reader, dump)
+                self._finish(reader, dump)
+                return
+
+    def _dump(self, reader: TraceReader, since: Tsc | None) -> Dump:
+        from xtracectl.dumping import Dump
+
+        return Dump(self._request, reader, self._out, self._form, self._left, since)
+
+    def _follow(self, reader: TraceReader, dump: Dump) -> None:
+        from xtracectl.following import follow
+
+        if self._options.follow:
+            follow(reader, dump, self._options.socket)
+
+    def _finish(self, reader: TraceReader, dump: Dump) -> None:
+        self._left = dump.left
+        dump.finish()
+        self._tally.note(Exit.PROBLEMS if reader.problems else Exit.OK)

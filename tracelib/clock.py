@@ -119,7 +119,8 @@ class Clock:
         if not self._pieces:
             raise UsageError(
                 "this trace has no clock anchors: wall-clock times are unknown in it",
-                hint="give a time since its first record, such as 2.5s",
+                hint="give a time since its first record, such as 2.5s"
+                + (", and the clock rate: --cpu-hz 2.4G" if self.rate is None else ""),
             )
         number = bisect_right([piece.realtime for piece in self._pieces], realtime) - 1
         piece = self._pieces[max(number, 0)]

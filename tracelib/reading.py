@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tracelib import compressed
 from tracelib.chunks import TraceReader
 from tracelib.errors import UsageError
 from tracelib.segment.block import MAGIC, PAGE
@@ -69,6 +70,9 @@ def _standard_input() -> int:
 def _reader_of(descriptor: int, name: str, place: Path) -> TraceReader:
     """The reader for a file with this content; takes over the descriptor."""
     try:
+        with translated("read", place):
+            start = os.pread(descriptor, compressed.LOOK_BYTES, 0)
+        compressed.refuse(start, name)
         if not _has_blocks(descriptor, place):
             return XentraceReader(os.dup(descriptor), name)
         return SegmentReader(place)

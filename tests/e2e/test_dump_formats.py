@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import captures
 from tests.support.captures import SHARED, SHARED_NAMES, capture, expected
-from tests.support.xentrace import lost, timed, window
+from tests.support.xentrace import lost, noise, timed, window
 from tests.support.xtracectl import info, lines, output, run
 from tracelib.records import make_record
 
@@ -37,11 +37,11 @@ def test_text(made):
         window(0, lost(2_000_000_001, 57, 1_700_000)),
     )
     assert output("dump", path, "--cpu-hz", "1G").splitlines() == [
-        "    0.000000000    0 -        wake               vcpu=d0v1",
-        "    0.000000000~   0 -        vmmcall            eax=fpu_taskswitch",
-        "    0.000500000   10 d1v3     runstate_change    vcpu=d1v3 old=blocked new=running",
-        "    1.999000001    0 -        LOST               57 records since 0.000700000 (ring_full)",
-        "    3.999000000   10 d1v3     wake               vcpu=d0v1",
+        "    0.000000000    0 -        wake                     vcpu=d0v1",
+        "    0.000000000~   0 -        vmmcall                  eax=fpu_taskswitch",
+        "    0.000500000   10 d1v3     runstate_change          vcpu=d1v3 old=blocked new=running",
+        "    1.999000001    0 -        LOST                     57 records since 0.000700000 (ring_full)",
+        "    3.999000000   10 d1v3     wake                     vcpu=d0v1",
     ]
 
 
@@ -49,8 +49,8 @@ def test_text_without_a_rate(made):
     """R47: cycles, and a word about it."""
     done = run("dump", made(window(0, timed(0xFEDCBA9876543210), timed(0xFEDCBA9876543211))))
     assert done.stdout.decode().splitlines() == [
-        "18364758544493064720    0 -        wake               vcpu=d0v1",
-        "18364758544493064721    0 -        wake               vcpu=d0v1",
+        "18364758544493064720    0 -        wake                     vcpu=d0v1",
+        "18364758544493064721    0 -        wake                     vcpu=d0v1",
     ]
     assert b"the clock rate is not known: times are in cycles" in done.stderr
 
@@ -219,3 +219,41 @@ def test_limit_over_several_inputs_in_windows(made, tmp_path):
                    tmp_path / "out")  # fmt: skip
         assert done.returncode == 0
         assert info(tmp_path / "out")["records"] == records
+
+
+@pytest.mark.parametrize(
+    ("program", "magic"),
+    [
+        ("xz", "fd377a585a000004e6d6b446"), ("gzip", "1f8b0800000000000003"),
+        ("zstd", "28b52ffd0458"), ("bzip2", "425a6839314159265359"), ("lz4", "04224d186440"),
+    ],
+)
+def test_compressed_files_are_named(program, magic, tmp_path):
+    """What they are, and how to read them all the same; from a pipe, too."""
+    path = tmp_path / "x.trace"
+    path.write_bytes(bytes.fromhex(magic) + bytes(1000))
+    for command in ("dump", "info", "summary", "verify"):
+        done = run(command, path)
+        assert done.returncode == run(command, _no_trace(tmp_path)).returncode
+        assert f"{path}: offset 0: compressed (" in done.stderr.decode()
+        assert f"hint: decompress it on the way: {program} -dc {path} |" in done.stderr.decode()
+    piped = run("dump", "-", data=path.read_bytes()).stderr.decode()
+    assert f"{program} -dc ... | xtracectl dump -" in piped
+
+
+def _no_trace(folder):
+    """A file that is no trace at all."""
+    path = folder / "noise"
+    path.write_bytes(noise(10_000))
+    return path
+
+
+def test_a_time_of_day_in_a_file_without_anchors(made):
+    """The hint leads to what works, in one step."""
+    path = made(window(0, timed(1_000_000_000), timed(3_000_000_000)))
+    done = run("dump", path, "--since", "2026-11-30T22:00:00")
+    assert done.returncode == 2
+    assert b"such as 2.5s, and the clock rate: --cpu-hz 2.4G" in done.stderr
+    done = run("dump", path, "--since", "2026-11-30T22:00:00", "--cpu-hz", "1G")
+    assert done.stderr.rstrip().endswith(b"such as 2.5s")
+    assert len(lines(path, "--since", "1.5s", "--cpu-hz", "1G")) == 1

@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 LAYERS: dict[str, tuple[str, ...]] = {
     "base": ("tracelib.errors", "tracelib.units", "tracelib.version"),
     "pure": (
-        "tracelib.causes", "tracelib.chunks", "tracelib.cpulist", "tracelib.events",
+        "tracelib.causes", "tracelib.chunks", "tracelib.compressed", "tracelib.cpulist",
+        "tracelib.events",
         "tracelib.losses", "tracelib.masks", "tracelib.packing", "tracelib.records",
         "tracelib.ring",
         "tracelib.segment", "tracelib.xentrace",

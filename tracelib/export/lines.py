@@ -40,7 +40,8 @@ from tracelib.losses import Loss
 from tracelib.records import LOST_RECORDS
 from tracelib.selection import Selection
 
-_NAME_WIDTH = 18
+_NAME_WIDTH = 24
+"""All names but three of shadow paging's."""
 _TARGET_BYTES = 1 << 20
 _JSON_RECORD = '{"type":"record",'
 

@@ -40,7 +40,8 @@ def test_text(made):
         "    0.000000000    0 -        wake                     vcpu=d0v1",
         "    0.000000000~   0 -        vmmcall                  eax=fpu_taskswitch",
         "    0.000500000   10 d1v3     runstate_change          vcpu=d1v3 old=blocked new=running",
-        "    1.999000001    0 -        LOST                     57 records since 0.000700000 (ring_full)",
+        "    1.999000001    0 -        LOST                     "
+        "57 records since 0.000700000 (ring_full)",
         "    3.999000000   10 d1v3     wake                     vcpu=d0v1",
     ]
 

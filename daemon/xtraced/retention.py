@@ -131,7 +131,11 @@ class Retention:
         # Before it goes: a deletion that is not in the ledger could not be found out later.
         self.ledger.add_deleted(entry, summary.records)
         saved = self.save_ledger()
-        fsops.unlink(entry.path)
+        try:
+            fsops.unlink(entry.path)
+        except StoreError:
+            self.ledger.take_back_deleted(entry, summary.records)
+            raise
         if not saved:
             # There is some room now.
             self.save_ledger()

@@ -17,6 +17,7 @@ from tracelib.segment.encoder import Mark, SegmentEncoder
 from tracelib.segment.metadata import Metadata
 from tracelib.status import Latency
 from tracelib.store import fsops, names
+from tracelib.store.directory import SegmentEntry
 from tracelib.units import Nanoseconds
 from xtraced.clock import Clock
 from xtraced.staging import StagingBuffer
@@ -65,9 +66,10 @@ class SegmentFile:
     ) -> None:
         self.sequence = metadata.sequence
         self.created_at = metadata.created_at
-        name = names.new_name(metadata.sequence, metadata.created_at)
-        self.path = directory / name.text
-        self.sealed_name = name.as_sealed()
+        self.name = names.new_name(metadata.sequence, metadata.created_at)
+        self.path = directory / self.name.text
+        self.sealed_name = self.name.as_sealed()
+        self.renamed = False
         self.sealed_path = directory / self.sealed_name.text
         self.encoder = SegmentEncoder(metadata)
         self.direct = direct
@@ -172,13 +174,22 @@ class SegmentFile:
 
     def cut(self) -> None:
         """Take back what failed writes left behind the end: whole blocks may be among it,
-        and they are counted as lost."""
+        and they are counted as lost. Nothing, if it is closed already: then it was sealed."""
+        if self._fd < 0:
+            return
         fsops.truncate(self._fd, self.size, path=self.path)
+
+    def entry(self) -> SegmentEntry:
+        """As a directory lists it: under its final name, if it has that."""
+        if self.renamed:
+            return SegmentEntry(self.sealed_path, self.sealed_name, self.size)
+        return SegmentEntry(self.path, self.name, self.size)
 
     def rename(self) -> None:
         """To the final name; durably, unless the disk refuses that. Under either name, a crash
         leaves a segment that the next start puts in order."""
         fsops.rename_noreplace(self.path, self.sealed_path)
+        self.renamed = True
         try:
             fsops.sync_directory(self.path.parent)
         except StoreError as exc:

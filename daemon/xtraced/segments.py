@@ -22,7 +22,7 @@ from tracelib.segment.block import BlockHeader, Flag
 from tracelib.segment.metadata import Metadata
 from tracelib.status import LedgerStatus, StoreStatus, WriterStatus
 from tracelib.store import fsops
-from tracelib.store.directory import SegmentEntry, next_sequence
+from tracelib.store.directory import next_sequence
 from tracelib.store.ledger import Sums
 from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.clock import Clock
@@ -308,20 +308,14 @@ class SegmentStore:
             segment.close()
             segment.rename()
         except StoreError as exc:
+            # The next start will put it in order; until then it counts as it is.
             log.error("segment_not_renamed", segment=str(segment.path), error=str(exc))
-            # The next start will seal it; what is in it is counted now.
-            self._count(segment)
-            return
         self._enter(segment)
 
     def _enter(self, segment: SegmentFile) -> None:
-        """A segment has its final name: into retention's books, and into the ledger."""
-        self._retention.add(SegmentEntry(segment.sealed_path, segment.sealed_name, segment.size))
-        self._count(segment)
-
-    def _count(self, segment: SegmentFile) -> None:
-        """No more comes into a segment: into the ledger."""
+        """No more comes into a segment: into retention's books, and into the ledger."""
         retention = self._retention
+        retention.add(segment.entry())
         sums, self._sums = self._sums, Sums()
         retention.ledger.add_sealed(segment.sequence, sums)
         retention.save_ledger()

@@ -106,8 +106,8 @@ class Deleted:
     segments: int = 0
     records: int = 0
     bytes: int = 0
-    through: int = 0
-    """The highest number of a deleted segment."""
+    last: int = 0
+    """The number of the last one."""
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class Ledger:
     def _catch_up(self, entries: list[SegmentEntry]) -> None:
         fresh = not self.counted
         for entry in entries:
-            if entry.sequence <= self.deleted.through:
+            if entry.sequence == self.deleted.last:
                 self._undelete(entry)
             if entry.sequence <= self.counted:
                 continue
@@ -173,14 +173,13 @@ class Ledger:
 
     def _undelete(self, entry: SegmentEntry) -> None:
         """Counted as deleted, and then it was not: the service died in between."""
-        self.deleted.segments -= 1
-        self.deleted.bytes -= entry.bytes
-        self.deleted.through = entry.sequence - 1
+        records = 0
         try:
             with SegmentReader(entry.path) as segment:
-                self.deleted.records -= sum(cpu.records for cpu in segment.totals.values())
+                records = sum(cpu.records for cpu in segment.totals.values())
         except XtraceError:
-            return
+            pass
+        self.take_back_deleted(entry, records)
 
     def add_sealed(self, sequence: int, sums: Sums) -> None:
         """A segment was finished."""
@@ -192,7 +191,14 @@ class Ledger:
         self.deleted.segments += 1
         self.deleted.records += records
         self.deleted.bytes += entry.bytes
-        self.deleted.through = max(self.deleted.through, entry.sequence)
+        self.deleted.last = entry.sequence
+
+    def take_back_deleted(self, entry: SegmentEntry, records: int) -> None:
+        """It is there still."""
+        self.deleted.segments -= 1
+        self.deleted.records -= records
+        self.deleted.bytes -= entry.bytes
+        self.deleted.last = 0
 
 
 _NONE = "there is none"
@@ -224,7 +230,7 @@ def _as_map(ledger: Ledger) -> dict[str, Any]:
         "marks": sorted(sums.marks.items()),
         "lost": sorted((cpu, cause, count) for (cpu, cause), count in sums.lost.items()),
         "unknown": sorted((cpu, cause, count) for (cpu, cause), count in sums.unknown.items()),
-        "deleted": [deleted.segments, deleted.records, deleted.bytes, deleted.through],
+        "deleted": [deleted.segments, deleted.records, deleted.bytes, deleted.last],
     }
 
 

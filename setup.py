@@ -16,6 +16,7 @@ COMPILED = {
     "tracelib.ring.producer": "tracelib/ring/producer.py",
     "tracelib.analysis.engine": "tracelib/analysis/engine.py",
     "tracelib.analysis.histograms": "tracelib/analysis/histograms.py",
+    "tracelib.analysis.notes": "tracelib/analysis/notes.py",
     "tracelib.analysis.pairs": "tracelib/analysis/pairs.py",
     "tracelib.analysis.states": "tracelib/analysis/states.py",
     "tracelib.analysis.tables": "tracelib/analysis/tables.py",

@@ -56,14 +56,20 @@ class Analyzer:
 
     def __init__(
         self, reader: TraceReader, clock: Clock, forms: Forms, *, since: Tsc | None = None,
-        until: Tsc | None = None, by_cpu: bool = False,
+        until: Tsc | None = None, by_cpu: bool = False, noted: int = 0,
+        take_notes: Callable[[bytes], None] | None = None,
     ) -> None:
+        """`noted` is what to note event by event, a sum of codes.WANT_ bits; `take_notes` is
+        given rows (tracelib.analysis.notes) as they come."""
         bin_cycles = _SECOND_UNKNOWN if clock.rate is None else clock.rate.hz
-        engine = Engine(forms.learn, bin_cycles, by_cpu=by_cpu)
+        engine = Engine(forms.learn, bin_cycles, by_cpu=by_cpu, noted=noted)
         self.analysis = Analysis(engine, forms, clock, Tsc(0), Tsc(0))
         self._reader = reader
         self._since = since
         self._until = until
+        self._take_notes = take_notes
+        self._counted = since is None
+        """Whether the span has started, so that notes are of it."""
         self._engine = self.analysis.engine
         self._feeds: dict[int, Iterator[Chunk]] = {}
         self._holes = Holes(reader)
@@ -84,6 +90,7 @@ class Analyzer:
                 if self._engine.states.start:
                     self._engine.begin(self._since)
                     self.analysis.gaps.clear()
+                self._counted = True
             self._go(NEVER if self._until is None else self._until, progress)
         finally:
             self._finish()
@@ -128,6 +135,7 @@ class Analyzer:
             until = min(stop, self._moments[0][0]) if self._moments else stop
             hungry = self._engine.run(until)
             self._take_gaps()
+            self._pass_notes()
             if hungry != codes.NO_CPU:
                 self._feed(hungry, progress)
             elif self._moments and self._moments[0][0] <= stop:
@@ -171,6 +179,13 @@ class Analyzer:
                 Missing(CpuId(cpu), self._overflow[cpu], records, Tsc(first), Tsc(last))
             )
         self._engine.gaps = []
+
+    def _pass_notes(self) -> None:
+        notes = self._engine.pairs.notes
+        if notes.rows:
+            rows = notes.take()
+            if self._take_notes is not None and self._counted:
+                self._take_notes(rows)
 
     def _at(self, tsc: int, do: Callable[[], None]) -> None:
         heapq.heappush(self._moments, (tsc, next(self._serial), do))

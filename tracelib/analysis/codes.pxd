@@ -63,6 +63,15 @@ cdef enum:
     GAP = 7
     REMOVE = 8
 
+    WANT_EXITS = 1
+    WANT_SPELLS = 2
+    WANT_RECORDS = 4
+    EXITED = 0
+    HANDLED = 1
+    SPELL = 2
+    RECORD = 3
+    NOTE_COLUMNS = 9
+
     RECENT_BITS = 7
 
 cdef extern from *:

@@ -95,5 +95,15 @@ CONTINUE = 6
 GAP = 7
 REMOVE = 8
 
+# What is noted event by event: which is wanted, the tags of rows, and their columns.
+WANT_EXITS = 1
+WANT_SPELLS = 2
+WANT_RECORDS = 4
+EXITED = 0
+HANDLED = 1
+SPELL = 2
+RECORD = 3
+NOTE_COLUMNS = 9
+
 RECENT_BITS = 7
 """So many bits number the headers that a CPU remembers the rows of."""

@@ -4,6 +4,7 @@ cimport cython
 
 from tracelib cimport records
 from tracelib.analysis cimport codes
+from tracelib.analysis.notes cimport Notes
 from tracelib.analysis.pairs cimport Pairs
 from tracelib.analysis.states cimport States
 from tracelib.analysis.tables cimport Table
@@ -67,6 +68,8 @@ cdef class Engine:
              Py_ssize_t place, uint32 event, uint64 before)
     @cython.locals(mask=uint64, word=Py_ssize_t, value=uint64)
     cdef uint64 _value(self, const_words data, Py_ssize_t body, Py_ssize_t place) noexcept
+    @cython.locals(notes=Notes, at=Py_ssize_t, extra=uint32, pair=Py_ssize_t, value=uint64)
+    cdef _note(self, Cpu cpu, Vcpu vcpu, const_words data, Py_ssize_t body, uint32 header)
     @cython.locals(count=uint32, first=uint64, who=uint32, began=uint64)
     cdef _gap(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra, uint64 before)
     @cython.locals(cpu=Cpu)
@@ -75,5 +78,6 @@ cdef class Engine:
     @cython.locals(number=Py_ssize_t, column=Py_ssize_t, amount=uint64, cpu=Cpu, bin=Py_ssize_t)
     cdef _halve(self)
 
+cdef uint64 _address(const_words data, Py_ssize_t body, Py_ssize_t extra) noexcept
 @cython.locals(value=uint64)
 cdef uint64 _wide(const_words data, Py_ssize_t at) noexcept

@@ -54,10 +54,13 @@ _RECENT_SHIFT = 32 - codes.RECENT_BITS
 class Engine:
     """One trace being analysed. Its tables are read when it has come to the end."""
 
-    def __init__(self, learn: Callable[[int], Plan], bin_cycles: int, *, by_cpu: bool = False):
+    def __init__(
+        self, learn: Callable[[int], Plan], bin_cycles: int, *, by_cpu: bool = False,
+        noted: int = 0,
+    ) -> None:
         """`learn` is asked once for each header of a CPU; `bin_cycles` is how long the bins
-        are at first by which the volume is counted."""
-        self.pairs = Pairs()
+        are at first by which the volume is counted; `noted` is what to note event by event."""
+        self.pairs = Pairs(noted)
         self.states = States(self.pairs, by_cpu=by_cpu)
         self.cpus: dict[int, Cpu] = {}
         self.volume = Table(_FORM_COLUMNS, _MOST_FORMS)
@@ -296,7 +299,11 @@ class Engine:
             self.pairs.entry(slot, cpu.key)
         elif action == codes.EXIT:
             self.pairs.exit(slot, owner, kind, data[body], cpu.key)
+            if self.pairs.notes.wanted & codes.WANT_EXITS:
+                slot.exit_address = _address(data, body, extra)
         else:
+            if self.pairs.notes.wanted & codes.WANT_RECORDS:
+                self._note(cpu, vcpu, data, body, extra << records.EXTRA_SHIFT | event)
             value = self._value(data, body, place)
             if action == codes.HANDLER:
                 self.pairs.handler(slot, owner, kind, value)
@@ -313,6 +320,17 @@ class Engine:
         if mask >> 32:
             value = _wide(data, word)
         return value >> self.volume.cells[place + _SHIFT] & mask
+
+    def _note(self, cpu: Cpu, vcpu: Vcpu, data: memoryview, body: int, header: int) -> None:
+        """A record as it is. One without a time has that of the record before."""
+        notes = self.pairs.notes
+        at = notes.add(codes.RECORD, vcpu.index, cpu.number, header, cpu.key)
+        extra = header >> records.EXTRA_SHIFT
+        for pair in range(4):
+            value = data[body + 2 * pair] if 2 * pair < extra else 0
+            if 2 * pair + 1 < extra:
+                value = _wide(data, body + 2 * pair)
+            notes.cells[at + pair] = value
 
     def _gap(self, cpu: Cpu, data: memoryview, body: int, extra: int, before: int) -> None:
         """A lost record: count, domain | vcpu << 16, first TSC; before September 2008 the
@@ -364,6 +382,13 @@ class Engine:
                 cpu.bin_end += self.bin_cycles
             cpu.bin = bin // 2 * _BIN_WORDS
         self.bin_cycles *= 2
+
+
+def _address(data: memoryview, body: int, extra: int) -> int:
+    """Where in the guest an exit was: behind the reason, in one word or in two."""
+    if extra >= 3:
+        return _wide(data, body + 1)
+    return data[body + 1] if extra == 2 else 0
 
 
 def _wide(data: memoryview, at: int) -> int:

@@ -4,6 +4,7 @@ cimport cython
 
 from tracelib.analysis cimport codes
 from tracelib.analysis.histograms cimport Histograms
+from tracelib.analysis.notes cimport Notes
 from tracelib.analysis.tables cimport Table
 from tracelib.analysis.vcpus cimport Vcpu
 
@@ -13,12 +14,15 @@ ctypedef unsigned long long uint64
 cdef class Pairs:
     cdef readonly Table exits, tallies
     cdef readonly Histograms histograms
+    cdef readonly Notes notes
     cdef public uint64 last_gap
 
     @cython.locals(row=Py_ssize_t)
     cpdef exit(self, Vcpu vcpu, uint64 owner, int kind, uint64 reason, uint64 now)
     @cython.locals(row=Py_ssize_t, off=uint64, whole=uint64, cycles=uint64, place=Py_ssize_t)
     cpdef entry(self, Vcpu vcpu, uint64 now)
+    @cython.locals(place=Py_ssize_t, tag=int, row=Py_ssize_t, at=Py_ssize_t)
+    cdef _note(self, Vcpu vcpu, uint64 now, uint64 cycles)
     @cython.locals(number=uint64)
     cpdef spread(self, Table table, Py_ssize_t row, Py_ssize_t column, uint64 cycles)
     cpdef cut(self, Vcpu vcpu, int why)

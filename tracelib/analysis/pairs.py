@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tracelib.analysis import codes
 from tracelib.analysis.histograms import Histograms
+from tracelib.analysis.notes import Notes
 from tracelib.analysis.tables import Table
 from tracelib.analysis.vcpus import Vcpu
 
@@ -24,12 +25,14 @@ class Pairs:
     An owner is the index of a vCPU, or whatever else the caller wants rows to be kept by.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, noted: int = 0) -> None:
+        """`noted`: what to note event by event, a sum of codes.WANT_ bits."""
         self.exits = Table(codes.EXIT_COLUMNS, _MOST_EXITS)
         """(owner << KIND_BITS | kind, reason)."""
         self.tallies = Table(codes.TALLY_COLUMNS, _MOST_TALLIES)
         """(owner << 32 | kind of event, value)."""
         self.histograms = Histograms(_MOST_HISTOGRAMS)
+        self.notes = Notes(noted)
         self.last_gap = 0
         """The end of the last gap in any CPU's records."""
 
@@ -64,10 +67,22 @@ class Pairs:
         self.exits.add(row, codes.OFF_RUNNABLE, vcpu.exit_runnable)
         self.exits.add(row, codes.OFF_BLOCKED, vcpu.exit_blocked)
         self.spread(self.exits, row, codes.EXIT_HISTOGRAM, cycles)
+        if self.notes.wanted & codes.WANT_EXITS:
+            self._note(vcpu, now, cycles)
         for place in range(vcpu.pending_count):
             self.tallies.add(vcpu.pending[place], codes.COSTED, 1)
             self.tallies.add(vcpu.pending[place], codes.COST, cycles)
         vcpu.exit_row = codes.NO_EXIT
+
+    def _note(self, vcpu: Vcpu, now: int, cycles: int) -> None:
+        """The exit that is complete now, and what its handlers had to say."""
+        for place in range(-1, vcpu.pending_count):
+            tag = codes.EXITED if place < 0 else codes.HANDLED
+            row = vcpu.exit_row if place < 0 else vcpu.pending[place]
+            at = self.notes.add(tag, vcpu.index, vcpu.cpu, row, vcpu.exit_at)
+            self.notes.cells[at] = now
+            self.notes.cells[at + 1] = cycles
+            self.notes.cells[at + 2] = vcpu.exit_address
 
     def spread(self, table: Table, row: int, column: int, cycles: int) -> None:
         """Note a duration in the histogram that a row's column has the number of."""
@@ -95,6 +110,7 @@ class Pairs:
         self.exits.add(row, codes.SEEN, 1)
         vcpu.exit_row = row
         vcpu.exit_at = nobody.exit_at
+        vcpu.exit_address = nobody.exit_address
         vcpu.exit_runnable = 0
         vcpu.exit_blocked = 0
         vcpu.pending_count = 0

@@ -49,6 +49,8 @@ cdef class States:
     @cython.locals(index=Py_ssize_t)
     cdef Vcpu _named(self, uint64 kind, uint64 name)
     cdef _spend(self, Vcpu vcpu, uint64 now)
+    @cython.locals(what=uint64, at=Py_ssize_t)
+    cdef _note_change(self, Vcpu vcpu, Cpu cpu, int new, uint64 now)
     @cython.locals(kind=int, row=Py_ssize_t)
     cdef _note_spell(self, Vcpu vcpu, uint64 cycles)
     cdef _set(self, Vcpu vcpu, int state, uint64 now)

@@ -75,6 +75,8 @@ class States:
                 self._settle(vcpu, cpu, old, now)
                 return
             self._contradict(vcpu, cpu, old, now)
+        if self.pairs.notes.wanted & codes.WANT_SPELLS:
+            self._note_change(vcpu, cpu, new, now)
         self._spend(vcpu, now)
         if old == codes.RUNNING:
             self._leave(cpu, vcpu, now)
@@ -192,6 +194,14 @@ class States:
         if vcpu.clean and self.pairs.last_gap < vcpu.since:
             self._note_spell(vcpu, cycles)
         vcpu.since = now
+
+    def _note_change(self, vcpu: Vcpu, cpu: Cpu, new: int, now: int) -> None:
+        """The spell that ends, if it was seen from its beginning and untouched by losses."""
+        if not vcpu.clean or self.pairs.last_gap >= vcpu.since or now < vcpu.since:
+            return
+        what = vcpu.before << 8 | vcpu.state << 4 | new
+        at = self.pairs.notes.add(codes.SPELL, vcpu.index, cpu.number, what, vcpu.since)
+        self.pairs.notes.cells[at] = now
 
     def _note_spell(self, vcpu: Vcpu, cycles: int) -> None:
         if vcpu.state == codes.RUNNING:

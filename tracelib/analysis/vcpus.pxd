@@ -18,7 +18,7 @@ cdef class Vcpu:
     cdef public bint clean
     cdef readonly uint64[::1] times
     cdef public Py_ssize_t exit_row
-    cdef public uint64 exit_at, exit_runnable, exit_blocked, lone_entries
+    cdef public uint64 exit_at, exit_address, exit_runnable, exit_blocked, lone_entries
     cdef uint64[::1] pending
     cdef public Py_ssize_t pending_count
     cdef public bint doubt

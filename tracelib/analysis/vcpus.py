@@ -39,6 +39,8 @@ class Vcpu:
         # The exit that waits for its entry (pairs).
         self.exit_row = codes.NO_EXIT
         self.exit_at = 0
+        self.exit_address = 0
+        """Where in the guest, if exits are noted one by one."""
         self.exit_runnable = 0
         self.exit_blocked = 0
         """Cycles off the CPU since the exit: waiting for one; and all other."""

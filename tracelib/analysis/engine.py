@@ -21,7 +21,7 @@ from tracelib.analysis import codes
 from tracelib.analysis.pairs import Pairs
 from tracelib.analysis.states import States
 from tracelib.analysis.tables import Table
-from tracelib.analysis.vcpus import Cpu
+from tracelib.analysis.vcpus import Cpu, Vcpu
 from tracelib.ring import shared
 
 COMPILED = not __file__.endswith((".py", ".pyc"))

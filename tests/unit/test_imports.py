@@ -27,6 +27,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "files and sockets": (
         "tracelib.control", "tracelib.reading", "tracelib.status", "tracelib.store",
+        "tracelib.symbols",
         "tracelib.xentrace.reader", "tracelib.xentrace.spool",
     ),
     "numpy": (

@@ -7,6 +7,7 @@
     vcpus codes bits        what these share
     forms       what to do with which record, by the event catalogue
     analyze     a trace from its reader to the engine: chunks, losses, preambles, times
+    moments     counters up to a moment, and from one to the next: intervals
     results     what comes out, as values
     exits runstates pv volume losses        the sections of a summary, out of the engine
 

@@ -79,21 +79,42 @@ class Analyzer:
         self._expected: list[Missing] = []
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         """What is to be done when the records have got to a TSC: a heap."""
+        self._finished = False
 
     def run(self, progress: Callable[[int], None] = _ignore) -> None:
         """Read the trace. `progress` is told of bytes read, chunk by chunk; what it raises
         ends the run, after which the analysis is of what was read so far."""
         try:
-            self._start(progress)
-            if self._since is not None:
-                self._go(self._since, progress)
-                if self._engine.states.start:
-                    self._engine.begin(self._since)
-                    self.analysis.gaps.clear()
-                self._counted = True
-            self._go(NEVER if self._until is None else self._until, progress)
+            self.begin(progress)
+            self.advance(NEVER, progress)
         finally:
-            self._finish()
+            self.finish()
+
+    def begin(self, progress: Callable[[int], None] = _ignore) -> None:
+        """The first step of a run, for those who want to look on the way."""
+        self._start(progress)
+        if self._since is not None:
+            self._go(self._since, progress)
+            if self._engine.states.start:
+                self._engine.begin(self._since)
+                self.analysis.gaps.clear()
+
+    def advance(self, stop: int, progress: Callable[[int], None] = _ignore) -> bool:
+        """Go on to the first record at or after `stop`, as often as wanted, with `stop` never
+        going back; whether there is more."""
+        end = NEVER if self._until is None else self._until
+        self._go(min(stop, end), progress)
+        return self._engine.waiting and stop < end
+
+    @property
+    def next(self) -> int:
+        """When the next record is, if there is one; 0 while no record had a time."""
+        waiting = (cpu for cpu in self._engine.cpus.values() if cpu.at < cpu.end)
+        return min((cpu.next_key for cpu in waiting), default=0)
+
+    def ahead(self) -> list[Missing]:
+        """Gaps of which the end has not been reached; they may have begun."""
+        return [*self._expected, *self._ahead()]
 
     def _start(self, progress: Callable[[int], None]) -> None:
         for cpu in self._reader.cpus():
@@ -190,7 +211,11 @@ class Analyzer:
     def _at(self, tsc: int, do: Callable[[], None]) -> None:
         heapq.heappush(self._moments, (tsc, next(self._serial), do))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """The last step: the span ends where the records do, or at `until`. Idempotent."""
+        if self._finished:
+            return
+        self._finished = True
         self._take_gaps()
         engine, analysis = self._engine, self.analysis
         analysis.first = Tsc(engine.states.start)
@@ -198,7 +223,7 @@ class Analyzer:
         more = engine.waiting and self._until is not None
         end = self._until if more and self._until is not None else engine.last
         analysis.last = Tsc(max(end, analysis.first))
-        for gap in [*self._expected, *self._ahead()]:
+        for gap in self.ahead():
             if gap.first is not None and gap.first < analysis.last:
                 self._cut(gap)
         engine.finish(analysis.last)

@@ -27,6 +27,7 @@ from xtraced.config import Reloaded
 from xtraced.control import Policy, serve
 from xtraced.controlsocket import bind_control_socket
 from xtraced.handover import StagingMemory
+from xtraced.incidents import Predecessor
 from xtraced.lock import hold_lock
 from xtraced.notify import Notifier, watchdog_interval
 from xtraced.segments import GROUP
@@ -56,23 +57,23 @@ def run(settings: Settings, reload: Reload | None = None) -> int:
         notifier = Notifier.from_environment()
         held.callback(notifier.close)
         kept = handover.inherited()
-        crashed = _recover(store, handover.Legacy.read(kept))
+        predecessor = _recover(store, handover.Legacy.read(kept))
         source = make_source(settings)
         held.enter_context(_opened(source, leave_enabled=settings.collect.leave_enabled))
         memory = StagingMemory.of(settings, handover.keep(kept, notifier))
         reload_all = reload and _with_log_level(reload, output)
-        complete = _run_trio(settings, source, notifier, memory, reload_all, crashed)
+        complete = _run_trio(settings, source, notifier, memory, reload_all, predecessor)
     return 0 if complete else 1
 
 
-def _recover(store: Path, legacy: handover.Legacy) -> bool:
-    """Bring what a service that died left into order, and into the store; whether one did."""
+def _recover(store: Path, legacy: handover.Legacy) -> Predecessor:
+    """Bring what a service that died left into order, and into the store."""
     left_over = recover.recover(
         store, legacy.staged, legacy.metadata, group=fsops.find_group(GROUP)
     )
     for recovered in left_over:
         log.warning("segment_recovered", **recovered._asdict())
-    return bool(left_over)
+    return Predecessor(bool(left_over), legacy.damaged)
 
 
 def _with_log_level(reload: Reload, output: logs.Logs) -> Reload:
@@ -119,11 +120,11 @@ def _disable_quietly(source: Source) -> None:
 
 def _run_trio(
     settings: Settings, source: Source, notifier: Notifier, memory: StagingMemory,
-    reload: Reload | None, after_crash: bool,
+    reload: Reload | None, predecessor: Predecessor,
 ) -> bool:
     """Raises the first XtraceError out of the exception groups that nurseries make."""
     try:
-        return trio.run(_main, settings, source, notifier, memory, reload, after_crash)
+        return trio.run(_main, settings, source, notifier, memory, reload, predecessor)
     except BaseExceptionGroup as group:
         expected, rest = group.split(XtraceError)
         if rest is not None or expected is None:
@@ -138,7 +139,7 @@ def _first(group: BaseExceptionGroup[XtraceError]) -> XtraceError:
 
 async def _main(
     settings: Settings, source: Source, notifier: Notifier, memory: StagingMemory,
-    reload: Reload | None, after_crash: bool,
+    reload: Reload | None, predecessor: Predecessor,
 ) -> bool:
     with ExitStack() as held:
         group = fsops.find_group(GROUP)
@@ -147,7 +148,7 @@ async def _main(
         held.callback(listener.close)
         service = Service(
             settings, source, clock=SystemClock(), notifier=notifier,
-            watchdog=watchdog_interval(), reload=reload, after_crash=after_crash,
+            watchdog=watchdog_interval(), reload=reload, predecessor=predecessor,
             memory=memory,
         )
         policy = Policy(uid=os.geteuid(), group=group, status_for_all=for_all)

@@ -16,6 +16,7 @@ daemon/DESIGN.md, "Hand-over", goes through the instants at which a service can 
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -118,11 +119,16 @@ class StagingMemory:
 class Legacy:
     """What a service that is gone left in its staging memory."""
 
-    def __init__(self, staged: Sequence[Staged], metadata: Metadata | None) -> None:
+    def __init__(
+        self, staged: Sequence[Staged], metadata: Metadata | None, *, damaged: bool = False
+    ) -> None:
         self.staged = staged
         """Its blocks, in the order in which it took them; views into that memory."""
         self.metadata = metadata
         """None if it had said nothing yet, or was just saying it."""
+        self.damaged = damaged
+        """Blocks are missing among these. The rings' positions may not tell, since later
+        blocks of the same ring can be there."""
 
     @classmethod
     def read(cls, fd: int | None) -> Self:
@@ -136,7 +142,8 @@ class Legacy:
         if reason is not None:
             log.error("staging_not_understood", reason=reason)
             return cls((), None)
-        return cls(_staged(whole), _metadata(whole))
+        staged, damaged = _staged(whole)
+        return cls(staged, _metadata(whole), damaged=damaged)
 
 
 def keep(kept: int | None, notifier: Notifier) -> int | None:
@@ -169,13 +176,29 @@ def inherited(environ: Mapping[str, str] = os.environ, pid: int | None = None) -
         if found is not None:
             log.warning("staging_twice", fd=fd)
             continue
-        try:
-            os.set_inheritable(fd, False)
-        except OSError as exc:
-            log.error("staging_not_understood", reason=f"descriptor {fd}: {exc.strerror}")
+        reason = _not_memory(fd)
+        if reason is not None:
+            log.error("staging_not_understood", reason=f"descriptor {fd}: {reason}")
             continue
+        os.set_inheritable(fd, False)
         found = fd
     return found
+
+
+def _not_memory(fd: int) -> str | None:
+    """Why a descriptor is no memory to stage in. A file with a name is somebody's: it would
+    be emptied."""
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+        writable = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+        named = os.fstat(fd).st_nlink > 0
+    except OSError as exc:
+        return f"no memfd: {exc.strerror}"
+    if named:
+        return "no memfd, but a file with a name"
+    if seals & ~fcntl.F_SEAL_SEAL:
+        return "it is sealed"
+    return None if writable else "it is not open for writing"
 
 
 def _layout(buffers: int, buffer_bytes: int) -> tuple[int, int, int]:
@@ -211,11 +234,12 @@ def _not_understood(whole: memoryview) -> str | None:
     return None
 
 
-def _staged(whole: memoryview) -> list[Staged]:
+def _staged(whole: memoryview) -> tuple[list[Staged], bool]:
+    """The blocks that count, and whether some of them cannot be read."""
     _, _, buffers, buffer_bytes = _HEAD.unpack_from(whole)
     _, tables_at, buffers_at = _layout(buffers, buffer_bytes)
     counters = _counters(whole, buffers).tolist()
-    found = []
+    found, damaged = [], False
     for number in sorted(range(buffers), key=lambda number: counters[2 * number]):
         offset = buffers_at + number * buffer_bytes
         end = offset + buffer_bytes
@@ -225,14 +249,16 @@ def _staged(whole: memoryview) -> list[Staged]:
                 header = BlockHeader.decode(whole[at : at + HEADER_BYTES])
             except DataError as exc:
                 log.error("staging_damaged", buffer=number, block=place, reason=str(exc))
+                damaged = True
                 break
             payload = whole[offset + HEADER_BYTES : offset + HEADER_BYTES + header.payload_bytes]
             if header.kind != Kind.RECORDS or offset + header.block_bytes > end:
                 log.error("staging_damaged", buffer=number, block=place, reason="no such block")
+                damaged = True
                 break
             found.append(Staged(header, payload))
             offset += header.block_bytes
-    return found
+    return found, damaged
 
 
 def _metadata(whole: memoryview) -> Metadata | None:

@@ -4,6 +4,7 @@ next staging buffer to carry to its segment."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import structlog
 
@@ -17,6 +18,18 @@ from xtraced.account import RingAccount
 from xtraced.clock import Clock
 
 log = structlog.get_logger("collector")
+
+
+class Predecessor(NamedTuple):
+    """What became of the service before this one."""
+
+    crashed: bool = False
+    """It left a segment unsealed."""
+    damaged: bool = False
+    """Blocks in the staging memory that it left cannot be read."""
+
+
+UNEVENTFUL = Predecessor()
 
 
 class Incidents:
@@ -59,22 +72,25 @@ class Incidents:
             account.cons = cons
 
     def check_predecessor(
-        self, accounts: Iterable[RingAccount], stored: Mapping[CpuId, RingPosition], *,
-        crashed: bool,
+        self, accounts: Iterable[RingAccount], stored: Mapping[CpuId, RingPosition],
+        predecessor: Predecessor,
     ) -> None:
         """Compare where the stored records of each ring end with where its consumer index is:
         what lies between was taken by a service that died before it could store it.
 
-        If that service died (`crashed`) with the hypervisor, its rings are gone as well, and
-        whatever they held is missing.
+        If that service died with the hypervisor, its rings are gone as well, and whatever
+        they held is missing. What is damaged in its staging memory may lie before blocks that
+        are stored, and nobody knows of which ring it was: each may miss it.
         """
         for account in accounts:
             position = stored.get(account.ring.cpu)
             cons = account.ring.words[CONS_WORD]
+            if predecessor.damaged:
+                self._add(account, Cause.CRASH, detail="staging memory was damaged")
             if position is None:
                 continue
             if position.ring_id != account.ring.identity:
-                if crashed:
+                if predecessor.crashed:
                     self._add(account, Cause.CRASH, detail="the rings of the run before are gone")
                 continue
             if position.ring_end == cons:

@@ -30,6 +30,7 @@ from xtraced.clock import Clock
 from xtraced.collector import Collector, Pace
 from xtraced.config import Reloaded
 from xtraced.handover import StagingMemory
+from xtraced.incidents import UNEVENTFUL, Predecessor
 from xtraced.masking import MaskKeeper
 from xtraced.metadata import new_run_id, segment_metadata
 from xtraced.notify import Notifier
@@ -65,18 +66,18 @@ class Service:
         notifier: Notifier,
         watchdog: Nanoseconds | None,
         reload: Reload | None = None,
-        after_crash: bool = False,
+        predecessor: Predecessor = UNEVENTFUL,
         memory: StagingMemory | None = None,
     ) -> None:
-        """`after_crash`: the service before this one left a segment unsealed. `memory`: where
-        records are staged; by default it is gone with the process."""
+        """`predecessor`: how the service before this one ended. `memory`: where records are
+        staged; by default it is gone with the process."""
         self.settings = settings
         self._source = source
         self._clock = clock
         self._notifier = notifier
         self._watchdog = watchdog
         self._reload = reload
-        self._after_crash = after_crash
+        self._predecessor = predecessor
         self._paused_at: Tsc | None = None
         self._run_id = new_run_id()
         self._started_at = clock.realtime()
@@ -139,7 +140,7 @@ class Service:
     async def _start(self) -> None:
         self._masks.set(self._masks.wanted)
         self.collector.incidents.check_predecessor(
-            self.collector.accounts, await self._stored_positions(), crashed=self._after_crash
+            self.collector.accounts, await self._stored_positions(), self._predecessor
         )
         path = await self._writer.open(self._opening()).wait()
         log.info("store_open", segment=path)

@@ -23,6 +23,7 @@ from tracelib.store.verify import verify_store
 from tracelib.units import CpuId
 from xtraced.clock import SystemClock
 from xtraced.config import Override, load
+from xtraced.incidents import Predecessor
 from xtraced.notify import Notifier
 from xtraced.service import Service
 from xtraced.sources import Masks
@@ -249,7 +250,7 @@ async def test_a_crash_of_the_whole_host_is_an_unknown_loss(tmp_path):
     again.source.rings = [replace(ring, identity=ring.identity + 7) for ring in again.source.rings]
     again.service = Service(
         again.service.settings, again.source, clock=SystemClock(), notifier=again.said,
-        watchdog=None, after_crash=True,
+        watchdog=None, predecessor=Predecessor(crashed=True),
     )
     async with again.running() as service:
         assert service.status().lost_unknown == [Cause.CRASH]

@@ -22,6 +22,7 @@ from tracelib.store.recover import recover, ring_positions
 from tracelib.store.verify import verify_store
 from xtraced.collector import Collector, Pace
 from xtraced.handover import Legacy, StagingMemory
+from xtraced.incidents import Predecessor
 from xtraced.retention import Retention
 from xtraced.segments import SegmentStore, WritePolicy
 from xtraced.staging import StagingBuffer, StagingPool
@@ -171,7 +172,8 @@ def succeed(source: FakeSource, directory: Path, keeper: int) -> list[Cause]:
     run = Run(source, directory, StagingMemory(BUFFERS, BUFFER_BYTES, keeper))
     incidents = run.collector.incidents
     incidents.check_predecessor(
-        run.collector.accounts, ring_positions(directory), crashed=bool(left_over)
+        run.collector.accounts, ring_positions(directory),
+        Predecessor(bool(left_over), legacy.damaged),
     )
     stated = [loss.cause for loss in incidents.take()]
     run.open()
@@ -264,6 +266,28 @@ def test_the_successor_dies_too(tmp_path):
             if not died:
                 break
     assert tried > 200
+
+
+def test_damage_before_a_block_that_is_intact_is_a_stated_loss(tmp_path):
+    """The ring's position fits the last block that is stored, so it tells of nothing."""
+    keeper = os.memfd_create("keeper")
+    source = FakeSource()
+    run = Run(source, tmp_path, StagingMemory(BUFFERS, BUFFER_BYTES, keeper))
+    run.open()
+    for _ in range(2):  # each in a buffer of its own, both for CPU 0
+        source.push(0, 10)
+        run.drain("timer")
+    assert len(run.queue) == 2
+    at = (64 << 10) + run.queue[0].number * 4096 + 20  # its header, in the table
+    os.pwrite(keeper, b"\xff", at)
+    segment = run.store._segment
+    assert segment is not None
+    segment.close()
+    stated = succeed(source, tmp_path, keeper)
+    assert set(stated) == {Cause.CRASH}
+    assert stored(tmp_path) == list(range(110, 201, 10))
+    os.close(keeper)
+    source.close()
 
 
 def test_memory_that_is_gone_is_a_stated_loss(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 import pytest
@@ -135,6 +136,30 @@ def test_a_damaged_header_ends_its_buffer_only(keeper, capsys):
 def test_what_is_not_for_us(environ, fd):
     """sd_listen_fds(3): another process's, other names, rubbish."""
     assert inherited(environ, 42) is fd
+
+
+def test_what_is_no_memory(tmp_path, keeper, capsys):
+    """R59: whatever comes under the name, no start fails of it, and nobody's file is emptied."""
+    named = tmp_path / "file"
+    named.write_bytes(b"somebody's")
+    sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    read_only = os.open(f"/proc/self/fd/{keeper}", os.O_RDONLY)
+    fds = [*os.pipe(), os.open(named, os.O_RDWR), sealed, read_only,
+           os.open(tmp_path, os.O_RDONLY)]  # fmt: skip
+    for fd in fds:
+        assert came_as(fd) is None
+        assert capsys.readouterr().out.count("staging_not_understood") == 1
+        os.close(fd)
+    assert came_as(fds[0]) is None, "closed"
+    assert named.read_bytes() == b"somebody's"
+    assert came_as(keeper) == keeper
+
+
+def came_as(fd: int) -> int | None:
+    names = ":".join(["other"] * (fd - 3) + [NAME])
+    environ = {"LISTEN_PID": "42", "LISTEN_FDS": str(fd - 2), "LISTEN_FDNAMES": names}
+    return inherited(environ, 42)
 
 
 def leftovers(*counts: int) -> tuple[list[Staged], list[int]]:

@@ -98,6 +98,7 @@ class Analyzer:
             if self._engine.states.start:
                 self._engine.begin(self._since)
                 self.analysis.gaps.clear()
+        self._counted = True
 
     def advance(self, stop: int, progress: Callable[[int], None] = _ignore) -> bool:
         """Go on to the first record at or after `stop`, as often as wanted, with `stop` never

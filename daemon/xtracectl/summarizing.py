@@ -105,7 +105,7 @@ def _report(
     start = Tsc(0) if timeless else first_tsc(reader) or Tsc(0)
     clock = Clock(start, rate, reader.info.anchors)
     analyzer = Analyzer(
-        reader, clock, Forms(family=_family(request, reader.info), version=version(reader.info)),
+        reader, clock, Forms(family=family(request, reader.info), version=version(reader.info)),
         since=None if request.since is None else request.since.resolve(clock),
         until=None if request.until is None else request.until.resolve(clock),
         by_cpu=request.by == "cpu",
@@ -141,7 +141,8 @@ def _section(
     return losses(analysis)
 
 
-def _family(request: Request, info: TraceInfo) -> str | None:
+def family(request: Request, info: TraceInfo) -> str | None:
+    """Whose events a trace has, "vmx" or "svm", if somebody says so."""
     stated = request.vendor or info.exit_family or info.cpu_vendor or ""
     return FAMILIES.get(stated.lower())
 

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from tracelib.errors import UsageError
 from xtracectl.places import Options, parse_path
 from xtracectl.sink import Sink
 
@@ -41,6 +42,16 @@ def symbol_book(options: Options) -> SymbolBook | None:
         whose = f"d{int(whose[1:])}" if whose.startswith("d") else whose
         files.append((whose, parse_path(name)))
     return load_book(files)
+
+
+def dump_book(options: Options) -> SymbolBook | None:
+    """For `dump`. Raises UsageError, StoreError."""
+    if options.symbols and (options.format != "text" or options.formats is not None):
+        raise UsageError(
+            "--symbols is for dump's own text",
+            hint="distribution --format csv has addresses and their names in columns",
+        )
+    return symbol_book(options)
 
 
 class NamedLines:

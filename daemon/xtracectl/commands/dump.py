@@ -10,6 +10,7 @@ from tracelib.errors import UsageError
 from xtracectl.exits import Exit
 from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths, warn
 from xtracectl.places import Options, parse_path
+from xtracectl.symbolizing import NamedLines, add_symbols, dump_book
 
 if TYPE_CHECKING:
     from tracelib.chunks import TraceReader
@@ -78,6 +79,7 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
         "--formats", metavar="FILE", type=parse_path,
         help="lines by the rules of a file as xentrace_format has them; xtracectl(1) says more",
     )
+    add_symbols(parser)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -102,13 +104,15 @@ def run(options: Options) -> int:
 
     request = Request.parse(options)
     form = row_format(request)
+    book = dump_book(options)
     inputs = paths(options)
     if options.follow and len(inputs) > 1:
         raise UsageError("-f follows one store, not several inputs")
     tally = Tally(several=len(inputs) > 1)
     ending = Ending(normal=options.follow)
     with sink.opened(options.output, binary=request.format in BINARY) as out:
-        run = _Run(request, form, out, options, ending, tally)
+        shown = out if book is None else NamedLines(out, book)
+        run = _Run(request, form, shown, options, ending, tally)
         if form is not None:
             out.write(form.begin())
         for path in inputs:

@@ -1,5 +1,8 @@
 """Events one by one: right values, and none that a loss has cut."""
 
+import struct
+from collections import defaultdict
+
 import pytest
 
 from tests.support.analysis import (
@@ -12,13 +15,23 @@ from tests.support.analysis import (
     vmentry,
     vmexit,
 )
+from tests.support.machines import take
+from tests.support.uncompiled import load_uncompiled
 from tests.support.xentrace import lost
+from tracelib.analysis import codes, notes
 from tracelib.analysis.analyze import Analyzer
 from tracelib.analysis.distributions import WHATS, Distribution
 from tracelib.analysis.forms import Forms
 from tracelib.clock import Clock, Rate
+from tracelib.events.exits import exit_name
+from tracelib.reading import open as open_trace
 from tracelib.records import make_record
-from tracelib.units import Tsc
+from tracelib.units import Nanoseconds, Tsc
+from tracelib.xentrace.format import CPU_CHANGE_HEADER
+from xtraced.sources.sim.hypervisor import Hypervisor
+from xtraced.sources.sim.options import SimOptions
+from xtraced.sources.sim.truth import truth
+from xtraced.sources.sim.workload import GuestWorkload
 
 IDLE = 0x7FFF
 
@@ -184,3 +197,89 @@ def test_handed_over():
 def test_nothing():
     for what in WHATS:
         assert distribution(what, {0: [make_record(0x21011, 1, tsc=5000)]}) == []
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sim") / "x.trace"
+    return path, simulate(path)
+
+
+def totals(path, what, *chosen):
+    """Numbers and sums of a simulated machine's points, by some of their columns."""
+    found: defaultdict = defaultdict(lambda: [0, 0])
+    reader = open_trace(path)
+    for point in distribution(what, {}, reader=reader):
+        total = found[tuple(point[column] for column in chosen)]
+        total[0] += 1
+        total[1] += point[3]
+    reader.close()
+    return dict(found)
+
+
+def test_exits_of_the_simulated_machine(simulated):
+    """The truth file's counts and cycles of each vCPU and reason, to the last digit."""
+    path, told = simulated
+    expected = {
+        (f"d{vcpu['domain']}v{vcpu['vcpu']}", exit_name("vmx", int(reason))): [
+            counted["count"], counted["cycles"]
+        ]
+        for vcpu in told["vcpus"] if vcpu["kind"] != "idle"
+        for reason, counted in vcpu["exits"].items()
+    }
+    found = totals(path, "exit", 1, 2)
+    assert found == {key: total for key, total in expected.items() if total[0]}
+    assert sum(number for number, _ in found.values()) > 1000
+
+
+def test_runstates_of_the_simulated_machine(simulated):
+    """The truth counts whole spells, as we do."""
+    path, told = simulated
+    found = totals(path, "runstate", 1, 2)
+    for vcpu in told["vcpus"]:
+        if vcpu["kind"] == "idle":
+            continue
+        name = f"d{vcpu['domain']}v{vcpu['vcpu']}"
+        number = {key[1]: total for key, total in found.items() if key[0] == name}
+        sums = {label: total[1] for label, total in number.items()}
+        states = vcpu["runstates"]
+        assert sums.get("ran", 0) == states["running"]
+        assert sums.get("slept", 0) == states["blocked"]
+        assert sums.get("woken", 0) + sums.get("preempted", 0) == states["runnable"]
+        assert sum(total[0] for total in number.values()) == vcpu["changes"] - 1
+
+
+def test_compiled_and_plain_notes_are_equal():
+    """Rows grow and are taken, in both forms."""
+    taken = []
+    for module in (notes, load_uncompiled(notes)):
+        rows = module.Notes(codes.WANT_EXITS)
+        for number in range(1000):
+            at = rows.add(codes.EXITED, number, 3, number << 40, (1 << 64) - 1 - number)
+            rows.cells[at] = number
+        first = rows.take()
+        rows.add(codes.SPELL, 1, 2, 3, 4)
+        taken.append((first, rows.rows, rows.take()[:40], rows.rows))
+    assert taken[0] == taken[1]
+    assert taken[0][1] == 1
+    assert len(taken[0][0]) == 1000 * 8 * codes.NOTE_COLUMNS
+
+
+def simulate(path):
+    """A machine run for 300 ms into an xentrace file; its truth."""
+    options = SimOptions(cpus=3, rate=5_000_000, domains=3, deterministic=True, family="vmx")
+    hypervisor = Hypervisor(options.online(), options.cpus)
+    hypervisor.set_size(64)
+    now = 10**9
+    workload = GuestWorkload(options, hypervisor, Nanoseconds(now))
+    workload.start(Nanoseconds(now))
+    with path.open("wb") as out:
+        for _ in range(150):
+            now += 2_000_000
+            workload.advance(Nanoseconds(now))
+            for cpu, words in hypervisor.memory.rings.items():
+                payload = take(words)
+                out.write(struct.pack("<III", CPU_CHANGE_HEADER, cpu, len(payload)) + payload)
+    told = truth(options, hypervisor, workload.engine)
+    assert all(cpu["dropped"] == 0 for cpu in told["cpus"].values())
+    return told

@@ -58,6 +58,7 @@ type: $(READY) ## mypy, strict
 bench: $(READY) ## compare with xentrace and xenalyze; prints tables
 	$(BIN)/python -m tests.bench.capture
 	$(BIN)/python -m tests.bench.read
+	$(BIN)/python -m tests.bench.dump
 
 .PHONY: wheel
 wheel: $(READY) ## build a wheel and a source archive into dist/

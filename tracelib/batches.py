@@ -7,21 +7,13 @@ so short that every CPU's batch fits in memory together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tracelib.chunks import Chunk, TraceReader
-from tracelib.columns import I64, MAX_EXTRA, NOBODY_KNOWN, U8, U32, U64, Columns, Flag
-from tracelib.records import (
-    CPU_CHANGE,
-    EVENT_MASK,
-    EXTRA_MASK,
-    EXTRA_SHIFT,
-    LOST_RECORDS,
-    WRAP_BUFFER,
-)
-from tracelib.ring.fastpath import record_offsets
+from tracelib.columns import MAX_EXTRA, NOBODY_KNOWN, Columns, Flag
+from tracelib.rows import BACK, LAST_TSC, RUNNING, STATE_WORDS, WRAPS, fill
 from tracelib.units import CpuId, Tsc
 
 BATCH_BYTES = 256 << 10
@@ -33,11 +25,7 @@ TOTAL_BYTES = 32 << 20
 SHOWN_INVERSIONS = 8
 """So many of a CPU's steps back in time are kept with their place; the rest is counted."""
 
-_RUNSTATE_FORM = np.uint32(0x0FFFF00F)
-_RUNSTATE_CHANGE = np.uint32(0x00021001)
-_CONTINUE_RUNNING = np.uint32(0x00021002)
-_NEW_STATE = np.uint32(0x0F0)
-_OLD_STATE = np.uint32(0xF00)
+_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +45,22 @@ class CpuDecoder:
     def __init__(self, cpu: CpuId, *, running: int = NOBODY_KNOWN) -> None:
         """`running` is who runs on the CPU at the start, if that is known (Columns.running)."""
         self.cpu = cpu
-        self.inversions = 0
-        """How often the TSC went back on this CPU."""
         self.first_inversions: list[Inversion] = []
-        """The first few of them."""
-        self.wraps = 0
+        """The first few steps back in time."""
         self._data = bytearray()
         self._held: list[tuple[Chunk, int]] = []
-        self._last_tsc = 0
-        self._dated = False
-        """Whether there was a record with a TSC."""
-        self._key = 0
-        self._running = running
+        self._state = np.zeros(STATE_WORDS, np.uint64)
+        self._state[RUNNING] = running
+
+    @property
+    def inversions(self) -> int:
+        """How often the TSC went back on this CPU."""
+        return int(self._state[BACK])
+
+    @property
+    def wraps(self) -> int:
+        """How many wrap fillers there were."""
+        return int(self._state[WRAPS])
 
     def add(self, chunk: Chunk, size: int = BATCH_BYTES) -> Columns | None:
         """Take a chunk in; gives the batch before it, if that is full now."""
@@ -79,7 +71,10 @@ class CpuDecoder:
             or self._held[0][0].queue_full != chunk.queue_full
         ):
             full = self.flush()
-        place = replace(chunk, payload=memoryview(b""))
+        # Not dataclasses.replace, which takes as long as all the rest here.
+        place = Chunk(
+            chunk.cpu, _NOTHING, chunk.file, chunk.offset, chunk.before_start, chunk.queue_full
+        )
         self._held.append((place, len(self._data)))
         self._data += chunk.payload
         return full
@@ -102,101 +97,41 @@ class CpuDecoder:
 
     def _decode(self, data: bytearray, held: list[tuple[Chunk, int]]) -> Columns:
         count = len(data) // 4
-        data += bytes(4 * (MAX_EXTRA + 2))
-        offsets = np.empty(count, np.uint32)
-        found, _ = record_offsets(memoryview(data).cast("I"), 0, count, offsets.data)
+        data += bytes(4 * MAX_EXTRA)
         words = np.frombuffer(data, np.uint32)
-        return self._columns(words, offsets[:found], held)
-
-    def _columns(self, words: U32, offsets: U32, held: list[tuple[Chunk, int]]) -> Columns:
-        start = offsets.astype(np.int64)
-        header = words[start]
-        event = header & np.uint32(EVENT_MASK)
-        filler = (event == WRAP_BUFFER) | (event == CPU_CHANGE)
-        if filler.any():
-            self.wraps += int(np.count_nonzero(event == WRAP_BUFFER))
-            keep = ~filler
-            start, header, event = start[keep], header[keep], event[keep]
-        timed = header >> np.uint32(31)
-        extra = (header >> np.uint32(EXTRA_SHIFT) & np.uint32(EXTRA_MASK)).astype(np.uint8)
-        flags = timed.astype(np.uint8)
-        if held[0][0].before_start:
-            flags += np.uint8(Flag.BEFORE_START)
-        if held[0][0].queue_full:
-            flags += np.uint8(Flag.QUEUE_FULL)
-        tsc, key = self._times(words, start, flags, held)
-        at = start + (timed << np.uint32(1)) + 1
-        return Columns(
-            event, np.full(len(event), self.cpu, np.uint16), tsc, key,
-            self._who_runs(event, extra, words, at), extra, flags, at, words,
+        first = held[0][0]
+        flags = Flag.BEFORE_START * first.before_start + Flag.QUEUE_FULL * first.queue_full
+        event, running = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        extra, row_flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
+        tsc, key = np.empty(count, np.uint64), np.empty(count, np.uint64)
+        at = np.empty(count, np.int64)
+        last, back = int(self._state[LAST_TSC]), self.inversions
+        found = fill(
+            words.data, count, flags, self._state.data,
+            event.data, extra.data, row_flags.data, at.data, tsc.data, key.data, running.data,
         )
-
-    def _times(
-        self, words: U32, start: I64, flags: U8, held: list[tuple[Chunk, int]]
-    ) -> tuple[U64, U64]:
-        """Each record's TSC, carried forward to the untimed ones, and its running maximum.
-        Marks in `flags` which of them are known."""
-        timed = flags & np.uint8(Flag.TIMED)
-        own = words[start + 2].astype(np.uint64)
-        own <<= np.uint64(32)
-        own |= words[start + 1]
-        own *= timed
-        key = np.maximum.accumulate(own)
-        if self._key:
-            key = np.maximum(key, np.uint64(self._key))
-        if self._dated:
-            flags |= np.uint8(Flag.DATED)
-        else:
-            flags |= np.maximum.accumulate(timed) * np.uint8(Flag.DATED)
-            self._dated = bool(timed.any())
-        # Where time never goes back, the last time and the highest so far are the same.
-        back = (own < key) & (timed != 0)
-        in_order = not back.any() and self._last_tsc == self._key
-        tsc = key if in_order else self._carried(own, timed)
-        if not in_order:
-            self._note_inversions(tsc, start, held)
-        if len(tsc):
-            self._last_tsc, self._key = int(tsc[-1]), int(key[-1])
-        return tsc, key
-
-    def _carried(self, own: U64, timed: U8) -> U64:
-        """Each row's own time, or that of the last row that has one."""
-        rows = np.flatnonzero(timed)
-        values = np.concatenate([np.array([self._last_tsc], np.uint64), own[rows]])
-        carried: U64 = values[np.cumsum(timed != 0)]
-        return carried
+        batch = Columns(
+            event[:found].copy(), np.full(found, self.cpu, np.uint16), tsc[:found].copy(),
+            key[:found].copy(), running[:found].copy(), extra[:found].copy(),
+            row_flags[:found].copy(), at[:found].copy(), words,
+        )
+        if self.inversions > back:
+            self._note_inversions(batch, last, held)
+        return batch
 
     def _note_inversions(
-        self, tsc: U64, start: I64, held: list[tuple[Chunk, int]]
+        self, batch: Columns, last: int, held: list[tuple[Chunk, int]]
     ) -> None:
-        """Count the steps back in time. An untimed record has the TSC before it: no step."""
-        before = np.concatenate([np.array([self._last_tsc], np.uint64), tsc[:-1]])
-        back = np.flatnonzero(tsc < before)
-        self.inversions += len(back)
+        """Keep the first steps back in time; `last` is the TSC before the batch. An untimed
+        record has the TSC before it: no step."""
+        before = np.concatenate([np.array([last], np.uint64), batch.tsc[:-1]])
+        back = np.flatnonzero(batch.tsc < before)
         for row in back[: SHOWN_INVERSIONS - len(self.first_inversions)].tolist():
-            file, offset = _place(held, 4 * int(start[row]))
+            # A record with a step has a TSC, so three words lie before its extra ones.
+            file, offset = _place(held, 4 * (int(batch.at[row]) - 3))
             self.first_inversions.append(
-                Inversion(self.cpu, file, offset, int(tsc[row]), int(before[row]))
+                Inversion(self.cpu, file, offset, int(batch.tsc[row]), int(before[row]))
             )
-
-    def _who_runs(self, event: U32, extra: U8, words: U32, at: I64) -> U32:
-        """Runstate records say who runs; a lost record may have swallowed some of them."""
-        change = ((event & _RUNSTATE_FORM) == _RUNSTATE_CHANGE) & (extra > 0)
-        comes = change & ((event & _NEW_STATE) == 0)
-        comes |= (event == _CONTINUE_RUNNING) & (extra > 0)
-        leaves = change & ~comes & ((event & _OLD_STATE) == 0)
-        rows = np.flatnonzero(comes | leaves | (event == LOST_RECORDS))
-        if not len(rows):
-            return np.full(len(event), self._running, np.uint32)
-        # One entry for the time before the first of these rows, one for each from it on.
-        after = np.empty(len(rows) + 1, np.uint32)
-        after[0] = self._running
-        after[1:] = np.where(comes[rows], words[at[rows]], np.uint32(NOBODY_KNOWN))
-        self._running = int(after[-1])
-        running = np.repeat(after, np.diff(rows, prepend=0, append=len(event)))
-        gone = np.flatnonzero(leaves)
-        running[gone] = words[at[gone]]
-        return running
 
 
 def decode_unmerged(

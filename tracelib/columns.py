@@ -90,6 +90,14 @@ class Columns:
             self.extra[rows], self.flags[rows], self.at[rows], self.words,
         )
 
+    def ordered(self, order: I64) -> Self:
+        """All rows in another order; faster than `take`."""
+        return type(self)(
+            self.event.take(order), self.cpu.take(order), self.tsc.take(order),
+            self.key.take(order), self.running.take(order), self.extra.take(order),
+            self.flags.take(order), self.at.take(order), self.words,
+        )
+
 
 def gathered(batch: Columns) -> Columns:
     """The same rows with words of their own, for keeping few rows of a large batch."""

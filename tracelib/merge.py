@@ -64,5 +64,5 @@ def merge(streams: Mapping[CpuId, Iterator[Columns]]) -> Iterator[Columns]:
         batch = concatenate(parts)
         if len(parts) > 1:
             # The parts are sorted rows, which is what a stable (merge) sort is fastest at.
-            batch = batch.take(np.argsort(batch.key, kind="stable"))
+            batch = batch.ordered(np.argsort(batch.key, kind="stable"))
         yield batch

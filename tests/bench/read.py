@@ -119,16 +119,26 @@ def compare(path: Path, hz: int, *, svm: bool) -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """The options of the reading benchmarks."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("--size", type=parse_size, default=200 << 20)
     parser.add_argument("--cpus", type=int, default=4)
     parser.add_argument("--losses", type=int, default=20, help="how often the rings overflow")
     parser.add_argument("--trace", type=Path, action="append", default=[])
-    options = parser.parse_args(argv)
+    return parser
+
+
+def sample(place: Path, options: argparse.Namespace) -> tuple[Path, int]:
+    """The simulated file in a folder, and its TSC rate."""
+    made = place / "simulated.trace"
+    return made, simulate(made, options.size, options.cpus, options.losses)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = make_parser(__doc__).parse_args(argv)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as place:
-        made = Path(place) / "simulated.trace"
-        hz = simulate(made, options.size, options.cpus, options.losses)
+        made, hz = sample(Path(place), options)
         compare(made, hz, svm=False)
     for path in options.trace:
         compare(path, _REAL_HZ, svm=True)

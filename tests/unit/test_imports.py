@@ -22,7 +22,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "tracelib.causes", "tracelib.chunks", "tracelib.compressed", "tracelib.cpulist",
         "tracelib.events",
         "tracelib.losses", "tracelib.masks", "tracelib.packing", "tracelib.records",
-        "tracelib.ring",
+        "tracelib.ring", "tracelib.rows",
         "tracelib.segment", "tracelib.xentrace",
     ),
     "files and sockets": (

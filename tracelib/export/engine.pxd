@@ -10,6 +10,8 @@ ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 ctypedef long long int64
 
+# Final: calls of its methods need no table, and can be made part of the caller.
+@cython.final
 cdef class Engine:
     cdef object _plan, _spellers, _pool_bytes
     cdef readonly bint stale
@@ -69,7 +71,7 @@ cdef class Engine:
 cdef Py_ssize_t _decimal(memory.text target, Py_ssize_t out, uint64 value, int64 width,
                          bint negative) noexcept
 
-@cython.locals(at=Py_ssize_t, rest=uint64, pair=uint64, tens=uint64)
+@cython.locals(at=Py_ssize_t, rest=uint64)
 cdef Py_ssize_t _fixed(memory.text target, Py_ssize_t out, uint64 value,
                        Py_ssize_t count) noexcept
 

@@ -285,10 +285,7 @@ def _fixed(target: memoryview, out: int, value: int, count: int) -> int:
     at = out + count
     while at > out + 1:
         rest = value // 100
-        pair = value - rest * 100
-        tens = pair // 10
-        target[at - 1] = 48 + pair - tens * 10
-        target[at - 2] = 48 + tens
+        memory.pair(target, at - 2, value - rest * 100)
         value = rest
         at -= 2
     if at > out:
@@ -324,7 +321,7 @@ def _number(
 
 
 def _hexadecimal(target: memoryview, out: int, value: int) -> int:
-    shift = 60
+    shift = 60 if value >> 32 else 28
     while shift and not value >> shift:
         shift -= 4
     while shift >= 0:

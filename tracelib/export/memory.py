@@ -5,13 +5,19 @@ memory.pxd has the C twins: pointers instead of views, and memcpy.
 
 from __future__ import annotations
 
-SLACK = 32
+SLACK = 48
 """So many bytes behind what is copied, and where it is copied to, must be there too."""
 
 
 def characters(view: memoryview) -> memoryview:
     """The view itself; in C a pointer to its first byte."""
     return view
+
+
+def pair(target: memoryview, at: int, value: int) -> None:
+    """Two decimal digits."""
+    target[at] = 48 + value // 10
+    target[at + 1] = 48 + value % 10
 
 
 def numbers(view: memoryview) -> memoryview:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -452,7 +453,8 @@ class Service:
         metadata = segment_metadata(
             self.settings, self._source, masks.wanted, masks.in_force, self._run_id
         )
-        self._memory.note_run(metadata)
+        # A successor that begins a segment for us dates it with this.
+        self._memory.note_run(replace(metadata, created_at=self._clock.realtime()))
         return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
 
     def _anchor(self) -> ClockAnchor | None:

@@ -46,6 +46,7 @@ def test_killed_again_and_again_with_a_keeper(rig):
         handed_over += sum(line["handed_over"] for line in service.events("segment_recovered"))
         assert service.events("crash_loss") == []
     assert service.stop() == 0
+    assert [path.name for path in rig.segments() if "-1970" in path.name] == []
     account = rig.balance()
     assert [loss for loss in account.stated if loss.cause == Cause.CRASH] == []
     print(f"\n{KILLS} kills: {account.events.total()} records traced and stored, "

@@ -9,25 +9,32 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import cast
 
+from tracelib.analysis import codes
 from tracelib.analysis.activity import Activity, activity
 from tracelib.analysis.analyze import Analysis, Analyzer
 from tracelib.analysis.exits import Exits, exits
-from tracelib.analysis.families import FAMILIES
+from tracelib.analysis.families import FAMILIES, Verdict, judge
 from tracelib.analysis.forms import Forms
 from tracelib.analysis.losslist import Losses, losses
 from tracelib.analysis.results import By
 from tracelib.analysis.runstates import Runstates, runstates
 from tracelib.analysis.volume import Volume, volume
+from tracelib.analysis.whereabouts import NOTED, Where, Whereabouts
 from tracelib.batches import first_tsc
 from tracelib.chunks import Problem, TraceInfo, TraceReader
 from tracelib.clock import Clock, Rate, find_rate
 from tracelib.errors import UsageError
 from tracelib.reading import parts
+from tracelib.symbols import SymbolBook
 from tracelib.units import DomId, Nanoseconds, Tsc
 from xtracectl.places import Options
 from xtracectl.times import Moment, parse_moment
 
 SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
+WHERE = "where"
+"""One more section, which takes a look at each exit: only if it is asked for."""
+
+Section = Exits | Runstates | Activity | Volume | Losses | Where
 
 Progress = Callable[[int], None]
 
@@ -43,6 +50,8 @@ class Request:
     until: Moment | None = None
     cpu_hz: int | None = None
     vendor: str | None = None
+    book: SymbolBook | None = None
+    """Names for code addresses."""
 
     @classmethod
     def parse(cls, options: Options) -> Request:
@@ -50,7 +59,7 @@ class Request:
         now = Nanoseconds(time.time_ns())
         chosen = options.section or SECTIONS
         return cls(
-            tuple(name for name in SECTIONS if name in chosen),
+            tuple(name for name in (*SECTIONS, WHERE) if name in chosen),
             cast(By, options.by),
             None if options.domain is None else _domain(options.domain),
             None if options.since is None else parse_moment(options.since, now),
@@ -70,9 +79,7 @@ class Report:
     rate: Rate | None
     first: Tsc
     last: Tsc
-    sections: dict[str, Exits | Runstates | Activity | Volume | Losses] = field(
-        default_factory=dict
-    )
+    sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     interrupted: bool = False
     """Only what was read until the user stopped it."""
@@ -104,11 +111,13 @@ def _report(
     timeless = request.since is None and request.until is None
     start = Tsc(0) if timeless else first_tsc(reader) or Tsc(0)
     clock = Clock(start, rate, reader.info.anchors)
+    whereabouts = Whereabouts()
     analyzer = Analyzer(
         reader, clock, Forms(family=family(request, reader.info), version=version(reader.info)),
         since=None if request.since is None else request.since.resolve(clock),
         until=None if request.until is None else request.until.resolve(clock),
-        by_cpu=request.by == "cpu",
+        by_cpu=request.by == "cpu", noted=NOTED if WHERE in request.sections else 0,
+        take_notes=whereabouts.take,
     )
     interrupted = False
     try:
@@ -116,16 +125,24 @@ def _report(
     except KeyboardInterrupt:
         interrupted = True
     analysis = analyzer.analysis
+    sections = {
+        name: _section(name, analysis, request, reader.info)
+        for name in request.sections if name != WHERE
+    }
+    if WHERE in request.sections:
+        sections[WHERE] = whereabouts.section(
+            analysis, _verdict(analysis, request, reader.info), by=request.by,
+            domain=request.domain, book=request.book,
+        )
     return Report(
-        reader.info, boot, rate, analysis.first, analysis.last,
-        {name: _section(name, analysis, request, reader.info) for name in request.sections},
+        reader.info, boot, rate, analysis.first, analysis.last, sections,
         list(reader.problems), interrupted,
     )
 
 
 def _section(
     name: str, analysis: Analysis, request: Request, info: TraceInfo
-) -> Exits | Runstates | Activity | Volume | Losses:
+) -> Section:
     by, domain = request.by, request.domain
     if name == "exits":
         return exits(
@@ -139,6 +156,14 @@ def _section(
     if name == "volume":
         return volume(analysis)
     return losses(analysis)
+
+
+def _verdict(analysis: Analysis, request: Request, info: TraceInfo) -> Verdict:
+    exits = analysis.engine.pairs.exits.items()
+    return judge(
+        ((key & codes.SVM_EVENT, reason) for key, reason, row in exits if row[codes.SEEN]),
+        vendor=request.vendor, stated=info.exit_family or info.cpu_vendor,
+    )
 
 
 def family(request: Request, info: TraceInfo) -> str | None:

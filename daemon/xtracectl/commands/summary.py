@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
 from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
 from xtracectl.places import Options
+from xtracectl.symbolizing import add_symbols, symbol_book
 
 HELP = "sum a trace up: exits and their cost, runstates, hypercalls, volume, losses"
 
 SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
+WHERE = "where"
 
 _DESCRIPTION = """\
 Sum a trace up. Sections, all of them unless --section says which:
@@ -23,6 +26,8 @@ Sum a trace up. Sections, all of them unless --section says which:
   pv         hypercalls, traps and page faults; memory, interrupts, power states
   volume     records and bytes by class, event and CPU: what to mask to get less
   losses     where records are missing
+  where      the code addresses at which guests exited, trapped or faulted; only if it is
+             asked for, with --section or --symbols
 
 Each section says what share of the time it could not see. What was cut by a loss is
 listed apart and is in no average.
@@ -40,7 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_inputs(parser)
     add = parser.add_argument
-    add("--section", action="append", choices=SECTIONS, help="only this one; may be repeated")
+    add(
+        "--section", action="append", choices=(*SECTIONS, WHERE),
+        help="only this one; may be repeated",
+    )
     add(
         "--by", choices=("domain", "vcpu", "cpu"), default="vcpu",
         help="whose rows to show (default: vcpu)",
@@ -49,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--since", metavar="TIME", help="count nothing that is earlier; times are dump's")
     add("--until", metavar="TIME", help="count only what is earlier")
     add("--top", metavar="N", type=int, default=10, help="rows of a detail table (default: 10)")
+    add_symbols(parser)
     add_vendor(parser)
     add_clock(parser)
     add("--json", action="store_true", help="one JSON object, schema 1")
@@ -62,7 +71,9 @@ def run(options: Options) -> int:
 
     if options.top < 1:
         raise UsageError(f"--top {options.top} is not positive")
-    request = Request.parse(options)
+    if options.symbols and not options.section:
+        options.section = [*SECTIONS, WHERE]
+    request = replace(Request.parse(options), book=symbol_book(options))
     inputs = paths(options)
     tally = Tally(several=len(inputs) > 1)
     reports: list[Report] = []

@@ -10,6 +10,7 @@ from xtracectl.render.summary_activity import activity_text
 from xtracectl.render.summary_exits import exits_text
 from xtracectl.render.summary_runstates import runstates_text
 from xtracectl.render.summary_trace import losses_text, volume_text
+from xtracectl.render.summary_where import where_text
 from xtracectl.render.table import indented
 from xtracectl.summarizing import Report
 
@@ -21,6 +22,7 @@ _SECTIONS: dict[str, Callable[[Any, Report, int], list[str]]] = {
     "pv": activity_text,
     "volume": volume_text,
     "losses": losses_text,
+    "where": where_text,
 }
 
 

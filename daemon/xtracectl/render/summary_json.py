@@ -14,6 +14,7 @@ from tracelib.analysis.results import PERCENTILE_ERROR, Owner, Spread
 from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
 from tracelib.analysis.tallies import TallyRow
 from tracelib.analysis.volume import Amount, Volume
+from tracelib.analysis.whereabouts import Where
 from tracelib.events.catalogue import event_name
 from xtracectl.summarizing import Report
 
@@ -185,9 +186,25 @@ def _losses(section: Losses) -> Object:
     }
 
 
+def _where(section: Where) -> Object:
+    return {
+        "by": section.by,
+        "unseen_share": section.unseen,
+        "rows": [
+            {
+                **_owner(row.owner), "what": row.what, "address": f"{row.address:#x}",
+                "symbol": row.symbol, "count": row.count, "costed": row.costed,
+                "cycles": str(row.cost),
+            }
+            for row in section.rows
+        ],
+        "not_listed": section.others,
+    }
+
+
 _SECTIONS: dict[str, Callable[[Any], Object]] = {
     "exits": _exits, "runstates": _runstates, "pv": _activity, "volume": _volume,
-    "losses": _losses,
+    "losses": _losses, "where": _where,
 }
 
 

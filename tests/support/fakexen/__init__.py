@@ -1,6 +1,15 @@
 """Builds the stand-ins for Xen's libraries, and puts them in the real ones' place.
 
-fakexen.h says what they are and what the environment can make them do.
+fakexen.h says what they are and what the environment can make them do. Where they differ
+from the real thing, which `make test-xen` is for:
+
+- the event comes at once; Xen raises it from a tasklet, so one may come late, after tracing
+  was switched off;
+- nobody else uses the domain's event channels and foreign mappings;
+- refusals are injected by number; there is no XSM policy behind them;
+- CPUs neither come nor go while tracing;
+- the producer is a process that competes with us for the same cores;
+- time stamps are the machine's own, never scaled for the domain.
 """
 
 from __future__ import annotations

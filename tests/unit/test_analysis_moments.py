@@ -49,7 +49,12 @@ def times(piece):
 def added(found):
     """The sum of all intervals, as one."""
     whole: dict[str, Counter] = {}
+    met: set[int] = set()
     for piece in found:
+        for index in piece.times.keys() - met:
+            # Unknown until it turned up.
+            whole.setdefault("times", Counter())[index, UNKNOWN] += piece.first - found[0].first
+        met |= piece.times.keys()
         for name in ("times", "spells", "exits", "tallies", "gaps"):
             for key, row in getattr(piece, name).items():
                 for column, value in enumerate(row):
@@ -128,6 +133,18 @@ def test_a_part_of_the_time():
         (2100, 4100), (4100, 6100), (6100, 7000),
     ]
     assert [times(piece)[RUNNING] for piece in found] == [2000, 2000, 900]
+
+
+def test_a_vcpu_that_turns_up():
+    """It is unknown since the start of that interval, not since the start of all."""
+    row = [change(1000, 1, 0, RUNNABLE, RUNNING), vmentry(9000),
+           change(9500, 2, 0, RUNNABLE, BLOCKED), vmentry(10_000), vmentry(10_500)]  # fmt: skip
+    last = pieces({0: row}, 4000)[-1]
+    assert (last.first, last.last) == (9000, 10_500)
+    assert [sum(row) for row in last.times.values() if sum(row)] == [1500] * len(
+        [row for row in last.times.values() if sum(row)]
+    )
+    assert [500, 1000] in [[row[UNKNOWN], row[BLOCKED]] for row in last.times.values()]
 
 
 def test_a_clock_that_jumps_costs_one_interval():

@@ -44,7 +44,8 @@ class Counters:
     first: Tsc
     last: Tsc
     times: Rows[int] = field(default_factory=dict)
-    """By index of the vCPU: cycles by state. They add up to the span."""
+    """By index of the vCPU: cycles by state. They add up to the span; a vCPU that turns up in
+    the course of it was unknown before. In earlier ones it has no row."""
     moves: dict[int, int] = field(default_factory=dict)
     """By index of the vCPU: how often it began to run on another CPU than before."""
     spells: Rows[tuple[int, int]] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Counters:
         """From the end of `before` to the end of this one."""
         return Counters(
             before.last, self.last,
-            _rows_since(self.times, before.times),
+            _times_since(self.times, before),
             _since(self.moves, before.moves),
             _rows_since(self.spells, before.spells),
             _rows_since(self.exits, before.exits),
@@ -202,13 +203,20 @@ def _since(now: Mapping[_K, int], before: Mapping[_K, int]) -> dict[_K, int]:
     }
 
 
+def _times_since(now: Rows[int], before: Counters) -> Rows[int]:
+    found = _rows_since(now, before.times)
+    for index in now.keys() - before.times.keys():
+        found[index][codes.UNKNOWN] -= before.span
+    return found
+
+
 def _rows_since(now: Mapping[_K, list[int]], before: Mapping[_K, list[int]]) -> Rows[_K]:
     found = {}
     for key, row in now.items():
         old = before.get(key)
         if old is None:
             if any(row):
-                found[key] = row
+                found[key] = row[:]
         elif row != old:
             found[key] = [value - past for value, past in zip(row, old, strict=True)]
     return found

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 HELP = "print the records, decoded, filtered and in time order"
 
-FORMATS = ("text", "json", "csv", "xentrace")
-BINARY = ("xentrace",)
+FORMATS = ("text", "json", "csv", "parquet", "perfetto", "xentrace")
+BINARY = ("parquet", "xentrace")
+WITH_AN_END = ("parquet", "perfetto")
+"""Nothing can be made of such a file while it grows."""
 
 _DESCRIPTION = """\
 Print records, those of all CPUs in time order. Where records are missing, a line says so
@@ -108,6 +110,10 @@ def run(options: Options) -> int:
     inputs = paths(options)
     if options.follow and len(inputs) > 1:
         raise UsageError("-f follows one store, not several inputs")
+    if options.follow and request.format in WITH_AN_END:
+        raise UsageError(f"--format {request.format} is a file that ends", hint="leave out -f")
+    if form is not None and form.whole and len(inputs) > 1:
+        raise UsageError(f"{form.whole} holds one trace", hint="name one input")
     tally = Tally(several=len(inputs) > 1)
     ending = Ending(normal=options.follow)
     with sink.opened(options.output, binary=request.format in BINARY) as out:
@@ -147,8 +153,9 @@ class _Run:
 
         options = self._options
         found = chosen(path, options.boot)
-        if self._form is None:
-            refuse_several(path, len(found), "a file of xentrace's")
+        whole = "a file of xentrace's" if self._form is None else self._form.whole
+        if whole is not None:
+            refuse_several(path, len(found), whole)
         if self._request.lines is not None:
             found = found[-1:]
         progress = Progress(path, wanted=not is_shown(options.output))

@@ -23,6 +23,7 @@ from tracelib.counting import count
 from tracelib.cpulist import parse_cpu_list
 from tracelib.errors import ProtocolError, XtraceError
 from tracelib.events.filter import parse_event_filter
+from tracelib.export.rules import read_rules
 from tracelib.losses import Cause, Loss
 from tracelib.masks import parse_event_mask
 from tracelib.records import make_record
@@ -36,6 +37,7 @@ from tracelib.store.ledger import Ledger
 from tracelib.store.reader import SegmentReader
 from tracelib.store.repair import repair_segment
 from tracelib.store.verify import verify_segment
+from tracelib.symbols import load_book
 from tracelib.units import CpuId, Nanoseconds, parse_duration, parse_hz, parse_size
 from tracelib.xentrace.decoder import Damage, WindowDecoder
 from tracelib.xentrace.reader import XentraceReader
@@ -279,6 +281,14 @@ def config(data: bytes) -> None:
     _in_file(data, lambda path: void(load(path)), "xtraced.toml")
 
 
+def rules(data: bytes) -> None:
+    _in_file(data, lambda path: void(read_rules(path)))
+
+
+def symbols(data: bytes) -> None:
+    _in_file(data, lambda path: void(load_book([("", path)])))
+
+
 def texts(data: bytes) -> None:
     text = data.decode(errors="replace")
     for parse in (
@@ -315,6 +325,12 @@ TARGETS = {
     "control": Target(control, _conversations),
     "config": Target(config, lambda: [
         b'[store]\nmax_bytes = "4G"\n[collect]\nevents = "sched,hvm"\ncpus = "0-3"\n',
+    ]),
+    "rules": Target(rules, lambda: [
+        b"# x\n0x00081001  CPU%(cpu)d %(tsc)d (+%(reltsc)8d)  VMENTRY 0x%(1)08x 100%%\n",
+    ]),
+    "symbols": Target(symbols, lambda: [
+        b"ffffffff81000000 T _stext\nffffffff81000100 t f [mod]\n81000200 W g\n",
     ]),
     "texts": Target(texts, lambda: [
         b"0-3,7,^2", b"0x3", b"sched,hvm.emul", b"1.5G", b"250ms", b"2.4GHz", b"tsc:123",

@@ -21,6 +21,18 @@ PATIENCE = 60.0
 """Seconds until something that should happen counts as not happening: for tests that fail."""
 
 
+# Only the process itself knows its number.
+_HAND_OVER = """
+import os, sys
+kept = int(sys.argv[1])
+os.dup2(kept, 3)
+if kept != 3:
+    os.close(kept)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
 class Tail:
     """The log of one run as it comes, copied to a file."""
 
@@ -93,9 +105,7 @@ class ServiceProcess:
         self._keeps = () if keeps is None else (keeps,)
         if keeps is not None:
             self._environ |= {"LISTEN_FDS": "1", "LISTEN_FDNAMES": handover.NAME}
-            # Only the process itself knows its number.
-            hand_over = f'LISTEN_PID=$$ exec "$0" "$@" 3<&{keeps} {keeps}<&-'
-            self._arguments = ["sh", "-c", hand_over, *self._arguments]
+            self._arguments = [sys.executable, "-c", _HAND_OVER, str(keeps), *self._arguments]
         self._umask = umask
         self.process = self._spawn()
 

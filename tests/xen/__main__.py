@@ -18,7 +18,7 @@ _CACHE = Path(__file__).parents[2] / ".xen"
 
 # Scenario: arguments for Xen, seconds it may take, what is checked afterwards.
 _BOOTS = {
-    "service": ("", 600, host.check_service),
+    "service": ("", 780, host.check_service),
     "rings": ("tbuf_size=1", 300, host.check_rings),
 }
 

@@ -22,6 +22,7 @@ from tracelib.reading import parts
 from tracelib.symbols import SymbolBook
 from tracelib.units import Tsc
 from xtracectl.spreading import Group, Values
+from xtracectl.stopping import Stopped
 from xtracectl.summarizing import Progress, Request, family, version
 
 MAX_GROUPS = 1024
@@ -59,7 +60,8 @@ class Part:
     unseen: float | None = None
     """Share of the vCPUs' time that was lost or unknown."""
     problems: list[Problem] = field(default_factory=list)
-    interrupted: bool = False
+    stopped: Stopped | None = None
+    """Only what was read until somebody asked to end."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -74,13 +76,13 @@ Take = Callable[[Part, Points], None]
 
 def distribute(path: str, wish: Wish, take: Take, progress: Progress) -> Iterator[Part]:
     """Read an input; a part when it is through. Raises StoreError, FormatError, UsageError,
-    and what `take` does. An interrupt from the keyboard ends a part early, the last one then."""
+    and what `take` does. A signal that asks to end ends a part early, the last one then."""
     found = parts(path)
     for place, part in enumerate(found, start=1):
         with closing(part()) as reader:
             result = _Reading(reader, (place, len(found)), wish, take).run(progress)
         yield result
-        if result.interrupted:
+        if result.stopped is not None:
             return
 
 
@@ -114,8 +116,8 @@ class _Reading:
         part = self.part
         try:
             self._analyzer.run(progress)
-        except KeyboardInterrupt:
-            part.interrupted = True
+        except Stopped as signal:
+            part.stopped = signal
         part.unseen = unseen_share(guests(self._analyzer.analysis, self._wish.request.domain))
         part.problems = list(self._reader.problems)
         return part

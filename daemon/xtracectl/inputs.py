@@ -12,6 +12,7 @@ from tracelib.units import parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
 from xtracectl.places import Options
+from xtracectl.stopping import Stopped
 
 # Before anything imports numpy: threads for linear algebra, which nobody here does, would
 # cost some hundred megabytes of address space and a tenth of a second.
@@ -98,3 +99,7 @@ class Tally:
     def note(self, code: int) -> None:
         """Remember the first code that is not 0."""
         self.code = self.code or code
+
+    def stop(self, stopped: Stopped) -> None:
+        """A signal ended the run early, which says more than what was found until then."""
+        self.code = 128 + stopped.signal

@@ -28,6 +28,7 @@ from tracelib.reading import parts
 from tracelib.symbols import SymbolBook
 from tracelib.units import DomId, Nanoseconds, Tsc
 from xtracectl.places import Options
+from xtracectl.stopping import Stopped
 from xtracectl.times import Moment, parse_moment
 
 SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
@@ -81,8 +82,8 @@ class Report:
     last: Tsc
     sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    interrupted: bool = False
-    """Only what was read until the user stopped it."""
+    stopped: Stopped | None = None
+    """Only what was read until somebody asked to end."""
 
     @property
     def span(self) -> int:
@@ -93,14 +94,14 @@ class Report:
 def summarize(path: str, request: Request, progress: Progress) -> Iterator[Report]:
     """One report for each boot of the hypervisor. Raises StoreError, FormatError, UsageError.
 
-    An interrupt from the keyboard ends a report early; it is the last one then.
+    A signal that asks to end ends a report early; it is the last one then.
     """
     found = parts(path)
     for place, part in enumerate(found, start=1):
         with closing(part()) as reader:
             report = _report(reader, (place, len(found)), request, progress)
         yield report
-        if report.interrupted:
+        if report.stopped is not None:
             return
 
 
@@ -119,11 +120,11 @@ def _report(
         by_cpu=request.by == "cpu", noted=NOTED if WHERE in request.sections else 0,
         take_notes=whereabouts.take,
     )
-    interrupted = False
+    stopped = None
     try:
         analyzer.run(progress)
-    except KeyboardInterrupt:
-        interrupted = True
+    except Stopped as signal:
+        stopped = signal
     analysis = analyzer.analysis
     sections = {
         name: _section(name, analysis, request, reader.info)
@@ -136,7 +137,7 @@ def _report(
         )
     return Report(
         reader.info, boot, rate, analysis.first, analysis.last, sections,
-        list(reader.problems), interrupted,
+        list(reader.problems), stopped,
     )
 
 

@@ -201,8 +201,10 @@ def test_several_inputs(summary, tmp_path):
     assert "none" in err
 
 
-def test_control_c_leaves_what_there_is(tmp_path):
-    """The report is of what was read until then, says so, and is whole."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_what_there_is(tmp_path, number):
+    """The report is of what was read until then, says so, and is whole; the exit code says
+    which signal it was, as a shell does."""
     reading, writing = os.pipe()
     start = window(0, change(1000, 1, 0, RUNNABLE, RUNNING), vmexit(2000, 30), vmentry(2500))
     script = (
@@ -227,11 +229,11 @@ def test_control_c_leaves_what_there_is(tmp_path):
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stderr.read(5) == b"ready"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out = process.stdout.read()
     os.close(reading)
     os.close(writing)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     found = report(out)
     assert found["interrupted"] is True
     assert found["exits"]["rows"][0]["paired"] == 1

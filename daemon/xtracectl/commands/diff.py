@@ -73,15 +73,15 @@ def run(options: Options) -> int:
 
 
 def _report(path: str, request: Request) -> Report:
-    """Of the last boot. What is interrupted cannot be compared: the interrupt goes on."""
+    """Of the last boot. What was stopped cannot be compared: the signal goes on."""
     from xtracectl.progress import Progress
     from xtracectl.summarizing import summarize
 
     report = None
     with Progress(path) as progress:
         for report in summarize(path, request, progress.add):
-            if report.interrupted:
-                raise KeyboardInterrupt
+            if report.stopped is not None:
+                raise report.stopped
     if report is None:
         raise UsageError(f"{path}: nothing in it to compare")
     return report

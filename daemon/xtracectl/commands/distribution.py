@@ -95,14 +95,14 @@ def run(options: Options) -> int:
         shown = _Output(options, wish, out)
         for path in inputs:
             progress = Progress(path, wanted=not sink.is_shown(options.output))
-            interrupted = False
+            stopped = None
             with tally.guard(), progress:
                 for part in distribute(path, wish, shown.take, progress.add):
                     shown.finish(part)
                     tally.note(Exit.PROBLEMS if part.problems else Exit.OK)
-                    interrupted = part.interrupted
-            if interrupted:
-                tally.note(Exit.INTERRUPTED)
+                    stopped = part.stopped
+            if stopped is not None:
+                tally.stop(stopped)
                 break
     return tally.code
 

@@ -83,8 +83,8 @@ def run(options: Options) -> int:
                 reports.append(report)
                 if report.problems:
                     tally.note(Exit.PROBLEMS)
-        if reports and reports[-1].interrupted:
-            tally.note(Exit.INTERRUPTED)
+        if reports and (stopped := reports[-1].stopped):
+            tally.stop(stopped)
             break
     if options.json:
         print(json_text(reports))

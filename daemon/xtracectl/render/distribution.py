@@ -46,7 +46,7 @@ def _head(part: Part) -> list[str]:
     if verdict is not None:
         family = {"vmx": "Intel's", "svm": "AMD's", None: "unknown, so numbers"}[verdict.family]
         lines.append(f"  reasons are {family}: {verdict.source}")
-    if part.interrupted:
+    if part.stopped is not None:
         lines.append("  interrupted: this is only what was read until then")
     return lines
 

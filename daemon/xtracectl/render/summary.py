@@ -47,7 +47,7 @@ def _head(report: Report) -> list[str]:
             lines.append(f"  {report.span / report.rate.hz:.3f} s at {report.rate}")
     else:
         lines.append("  no record has a time stamp")
-    if report.interrupted:
+    if report.stopped is not None:
         lines.append("  interrupted: this is only what was read until then")
     if report.problems:
         lines.append(f"  {len(report.problems)} places could not be read:")

@@ -40,7 +40,7 @@ def _report(report: Report) -> Object:
         "first_tsc": str(report.first),
         "last_tsc": str(report.last),
         "span": str(report.span),
-        "interrupted": report.interrupted,
+        "interrupted": report.stopped is not None,
         "percentile_error": PERCENTILE_ERROR,
         "problems": [str(problem) for problem in report.problems],
         **{name: _SECTIONS[name](section) for name, section in report.sections.items()},

@@ -6,6 +6,7 @@ which it was; columns and analysis see only this.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -77,6 +78,12 @@ class TraceInfo:
     host: str | None = None
     anchors: list[ClockAnchor] = field(default_factory=list)
     segments: int = 0
+
+    @property
+    def xen_version(self) -> tuple[int, int] | None:
+        """The hypervisor's version as far as it decides about the records' layouts."""
+        match = re.match(r"(\d+)\.(\d+)", self.hypervisor_version or "")
+        return None if match is None else (int(match[1]), int(match[2]))
 
 
 def ignore_progress(_: int) -> None:

@@ -12,7 +12,6 @@ from tracelib.analysis import codes
 from tracelib.analysis.analyze import Analyzer
 from tracelib.analysis.distributions import WHATS, Distribution, Points, What
 from tracelib.analysis.families import Verdict
-from tracelib.analysis.forms import Forms
 from tracelib.analysis.results import guests, unseen_share
 from tracelib.batches import first_tsc
 from tracelib.chunks import Problem, TraceInfo, TraceReader
@@ -23,7 +22,7 @@ from tracelib.symbols import SymbolBook
 from tracelib.units import Tsc
 from xtracectl.spreading import Group, Values
 from xtracectl.stopping import Stopped
-from xtracectl.summarizing import Progress, Request, family, version
+from xtracectl.summarizing import Progress, Request, forms
 
 MAX_GROUPS = 1024
 """So many groups are told apart; what comes later is one more."""
@@ -99,7 +98,7 @@ class _Reading:
         self._wish = wish
         self._take = take
         self._analyzer = Analyzer(
-            reader, clock, Forms(family=family(request, info), version=version(info)),
+            reader, clock, forms(request, info),
             since=None if request.since is None else request.since.resolve(clock),
             until=None if request.until is None else request.until.resolve(clock),
             noted=what.noted, take_notes=self._notes,

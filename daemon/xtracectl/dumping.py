@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracelib.batches import first_tsc
-from tracelib.chunks import Chunk, TraceInfo, TraceReader, watched
+from tracelib.chunks import Chunk, TraceReader, watched
 from tracelib.clock import Clock, find_rate
 from tracelib.columns import Columns, gathered
 from tracelib.counting import Counts
@@ -47,7 +46,8 @@ class Dump:
         self._clock = Clock(first_tsc(reader) or Tsc(0), rate, reader.info.anchors)
         self._selection = request.selection(self._clock, since)
         family = request.family or reader.info.exit_family
-        self._catalogue = Catalogue(family, _version(reader.info))
+        version = request.xen_version or reader.info.xen_version
+        self._catalogue = Catalogue(family, version)
         running: dict[CpuId, int] = {}
         since = self._selection.since
         # Where older blocks are skipped, who ran when they began is no news any more.
@@ -166,8 +166,3 @@ class Dump:
         for window in self._windows.windows(rows):
             self._out.write(window)
         self.left = self._windows.left
-
-
-def _version(info: TraceInfo) -> tuple[int, int] | None:
-    match = re.match(r"(\d+)\.(\d+)", info.hypervisor_version or "")
-    return None if match is None else (int(match[1]), int(match[2]))

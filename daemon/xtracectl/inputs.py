@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,22 @@ def add_vendor(parser: argparse.ArgumentParser) -> None:
         "--vendor", metavar="NAME", type=_vendor,
         help="whose exit reasons those are, for traces that do not say: intel (vmx) or amd (svm)",
     )
+
+
+def add_xen_version(parser: argparse.ArgumentParser) -> None:
+    """--xen-version: `xen_version` is a pair of numbers, or None."""
+    parser.add_argument(
+        "--xen-version", metavar="X.Y", type=_xen_version,
+        help="which Xen wrote the records, such as 4.17, for traces that do not say: some "
+        "layouts have changed",
+    )
+
+
+def _xen_version(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})(\..*)?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no version of Xen", hint="write it like 4.17")
+    return int(match[1]), int(match[2])
 
 
 def _vendor(text: str) -> str:

@@ -35,6 +35,7 @@ class Request:
     limit: int | None
     family: str | None
     cpu_hz: int | None
+    xen_version: tuple[int, int] | None = None
     lines: int | None = None
     """Only so many rows, the last ones of what there is at the start."""
     time: Base | None = None
@@ -55,6 +56,7 @@ class Request:
             limit=_limit(options.limit),
             family=options.vendor,
             cpu_hz=options.cpu_hz,
+            xen_version=options.xen_version,
             lines=_lines(options),
             time=_time(options),
             rules=_rules(options),

@@ -51,6 +51,7 @@ class Request:
     until: Moment | None = None
     cpu_hz: int | None = None
     vendor: str | None = None
+    xen_version: tuple[int, int] | None = None
     book: SymbolBook | None = None
     """Names for code addresses."""
 
@@ -67,6 +68,7 @@ class Request:
             None if options.until is None else parse_moment(options.until, now),
             options.cpu_hz,
             options.vendor,
+            options.xen_version,
         )
 
 
@@ -82,6 +84,8 @@ class Report:
     last: Tsc
     sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    """Events whose layout nobody stated: the newest Xen's is assumed."""
     stopped: Stopped | None = None
     """Only what was read until somebody asked to end."""
 
@@ -114,7 +118,7 @@ def _report(
     clock = Clock(start, rate, reader.info.anchors)
     whereabouts = Whereabouts()
     analyzer = Analyzer(
-        reader, clock, Forms(family=family(request, reader.info), version=version(reader.info)),
+        reader, clock, forms(request, reader.info),
         since=None if request.since is None else request.since.resolve(clock),
         until=None if request.until is None else request.until.resolve(clock),
         by_cpu=request.by == "cpu", noted=NOTED if WHERE in request.sections else 0,
@@ -137,7 +141,7 @@ def _report(
         )
     return Report(
         reader.info, boot, rate, analysis.first, analysis.last, sections,
-        list(reader.problems), stopped,
+        list(reader.problems), sorted(analysis.forms.assumed), stopped,
     )
 
 
@@ -173,10 +177,10 @@ def family(request: Request, info: TraceInfo) -> str | None:
     return FAMILIES.get(stated.lower())
 
 
-def version(info: TraceInfo) -> tuple[int, int] | None:
-    """The hypervisor's version, as far as it decides about layouts."""
-    match = re.match(r"(\d+)\.(\d+)", info.hypervisor_version or "")
-    return None if match is None else (int(match[1]), int(match[2]))
+def forms(request: Request, info: TraceInfo) -> Forms:
+    """What to do with which record, by what the user or the trace says of who wrote it."""
+    version = request.xen_version or info.xen_version
+    return Forms(family=family(request, info), version=version)
 
 
 def _domain(text: str) -> DomId:

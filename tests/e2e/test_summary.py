@@ -17,6 +17,7 @@ from tests.support.analysis import BLOCKED, RUNNABLE, RUNNING, change, vmentry, 
 from tests.support.segments import TSC_HZ, SegmentBuilder
 from tests.support.xentrace import lost, window
 from tests.xen import xenalyze
+from tracelib.records import make_record
 from xtracectl.cli import main
 
 SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
@@ -190,6 +191,26 @@ def test_mistakes(summary, tmp_path, words):
     code, out, err = summary(path, *words)
     assert (code, out) == (2, "")
     assert "hint:" in err or "positive" in err
+
+
+def test_the_version_decides_about_layouts(summary, tmp_path):
+    """Until Xen 4.16 the domain had 16 bits, with the order above it and rubbish behind; since
+    then 32 (xen/common/memory.c). What is only assumed is named."""
+    row = make_record(0x10F005, 0x1000, 0, 9 << 16 | 3, 0xDEAD)
+    path = small(tmp_path, vmentry(1000), row)
+    for words, dom, assumed in (
+        (["--xen-version=4.14"], 3, []),
+        (["--xen-version=4.16.2"], 9 << 16 | 3, []),
+        ([], 9 << 16 | 3, ["decrease_reservation"]),
+    ):  # fmt: skip
+        _, out, _ = summary(path, "--json", *words)
+        found = report(out)
+        (memory,) = found["pv"]["memory"]
+        assert memory["value"] == str(dom)
+        assert found["layouts_assumed"] == assumed
+    code, _, err = summary(path, "--xen-version=new")
+    assert code == 2
+    assert "hint" in err
 
 
 def test_several_inputs(summary, tmp_path):

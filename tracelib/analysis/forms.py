@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tracelib.analysis import codes
 from tracelib.analysis.engine import Plan
-from tracelib.events.catalogue import event_name, lookup
+from tracelib.events.catalogue import event_name, layout_changed, lookup
 from tracelib.events.hvm import NESTED
 from tracelib.records import EVENT_MASK, EXTRA_MASK, EXTRA_SHIFT, LOST_RECORDS
 
@@ -77,6 +77,8 @@ class Forms:
     def __init__(self, *, family: str | None, version: tuple[int, int] | None) -> None:
         self.kinds: list[Kind] = []
         """By number."""
+        self.assumed: set[str] = set()
+        """Events whose layout is the newest one's only because nobody says which Xen it was."""
         self._family = family
         self._version = version
         self._numbers: dict[str, int] = {}
@@ -100,6 +102,8 @@ class Forms:
         if kind == len(self.kinds):
             self.kinds.append(Kind(name, group))
         form = lookup(event, extra, family=self._family, xen_version=self._version)
+        if self._version is None and layout_changed(event, extra):
+            self.assumed.add(name)
         wanted, ignored = VALUES.get(name, ("", 0))
         for field in () if form is None else form.fields:
             if field.name == wanted and field.reliable:

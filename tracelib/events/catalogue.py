@@ -67,6 +67,13 @@ def lookup(
     return None
 
 
+def layout_changed(number: int, extra_words: int) -> bool:
+    """Whether records of this event and length have been laid out differently by different
+    versions of Xen, so that `lookup` without one assumes the newest."""
+    forms = _FORMS.get((number, extra_words), ())
+    return any(form.since is not None or form.until is not None for form in forms)
+
+
 def event_name(number: int) -> str:
     """The event's name; its number as "0x0001f0ff" if it has none."""
     name = NAMES.get(number)

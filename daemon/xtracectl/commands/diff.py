@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import add_clock, add_vendor
+from xtracectl.inputs import add_clock, add_vendor, add_xen_version
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="TIME", help="count only what is earlier")
     add("--top", metavar="N", type=int, default=15, help="rows of a table (default: 15)")
     add_vendor(parser)
+    add_xen_version(parser)
     add_clock(parser)
     add("--json", action="store_true", help="one JSON object, schema 1")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracelib.errors import UsageError
 from xtracectl import output
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths
 from xtracectl.places import Options
 from xtracectl.symbolizing import add_symbols, symbol_book
 
@@ -76,6 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE", help="draw the points over time: a .png or .svg file")
     add_symbols(parser)
     add_vendor(parser)
+    add_xen_version(parser)
     add_clock(parser)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths, warn
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths, warn
 from xtracectl.places import Options, parse_path
 from xtracectl.symbolizing import NamedLines, add_symbols, dump_book
 
@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--boot", metavar="N", type=int, help="of a store with several boots of the hypervisor "
         "only this: 1 is the oldest, 0 the last, -1 the one before")  # fmt: skip
     add_vendor(parser)
+    add_xen_version(parser)
     add_clock(parser)
     add(
         "-f", "--follow", action="store_true",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths
 from xtracectl.places import Options
 from xtracectl.symbolizing import add_symbols, symbol_book
 
@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--top", metavar="N", type=int, default=10, help="rows of a detail table (default: 10)")
     add_symbols(parser)
     add_vendor(parser)
+    add_xen_version(parser)
     add_clock(parser)
     add("--json", action="store_true", help="one JSON object, schema 1")
 

@@ -47,6 +47,11 @@ def _head(report: Report) -> list[str]:
             lines.append(f"  {report.span / report.rate.hz:.3f} s at {report.rate}")
     else:
         lines.append("  no record has a time stamp")
+    if report.assumed:
+        lines += indented(
+            f"layouts of the newest Xen are assumed for {', '.join(report.assumed)}; "
+            "see --xen-version", 2,
+        ).split("\n")
     if report.stopped is not None:
         lines.append("  interrupted: this is only what was read until then")
     if report.problems:

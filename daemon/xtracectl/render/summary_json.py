@@ -42,6 +42,7 @@ def _report(report: Report) -> Object:
         "span": str(report.span),
         "interrupted": report.stopped is not None,
         "percentile_error": PERCENTILE_ERROR,
+        "layouts_assumed": report.assumed,
         "problems": [str(problem) for problem in report.problems],
         **{name: _SECTIONS[name](section) for name, section in report.sections.items()},
     }

@@ -112,16 +112,9 @@ def summarize(path: str, request: Request, progress: Progress) -> Iterator[Repor
 def _report(
     reader: TraceReader, boot: tuple[int, int], request: Request, progress: Progress
 ) -> Report:
-    rate = find_rate(reader.info, request.cpu_hz)
-    timeless = request.since is None and request.until is None
-    start = Tsc(0) if timeless else first_tsc(reader) or Tsc(0)
-    clock = Clock(start, rate, reader.info.anchors)
     whereabouts = Whereabouts()
-    analyzer = Analyzer(
-        reader, clock, forms(request, reader.info),
-        since=None if request.since is None else request.since.resolve(clock),
-        until=None if request.until is None else request.until.resolve(clock),
-        by_cpu=request.by == "cpu", noted=NOTED if WHERE in request.sections else 0,
+    analyzer, clock = analyzer_of(
+        reader, request, noted=NOTED if WHERE in request.sections else 0,
         take_notes=whereabouts.take,
     )
     stopped = None
@@ -136,13 +129,32 @@ def _report(
     }
     if WHERE in request.sections:
         sections[WHERE] = whereabouts.section(
-            analysis, _verdict(analysis, request, reader.info), by=request.by,
+            analysis, verdict_of(analysis, request, reader.info), by=request.by,
             domain=request.domain, book=request.book,
         )
     return Report(
-        reader.info, boot, rate, analysis.first, analysis.last, sections,
+        reader.info, boot, clock.rate, analysis.first, analysis.last, sections,
         list(reader.problems), sorted(analysis.forms.assumed), stopped,
     )
+
+
+def analyzer_of(
+    reader: TraceReader, request: Request, *, timed: bool = False, noted: int = 0,
+    take_notes: Callable[[bytes], None] | None = None,
+) -> tuple[Analyzer, Clock]:
+    """One for what is asked for, and its clock, which starts with the trace if that matters:
+    because of what is asked for, or because times are to be told (`timed`). Raises
+    UsageError."""
+    timed = timed or request.since is not None or request.until is not None
+    start = (first_tsc(reader) if timed else None) or Tsc(0)
+    clock = Clock(start, find_rate(reader.info, request.cpu_hz), reader.info.anchors)
+    analyzer = Analyzer(
+        reader, clock, forms(request, reader.info),
+        since=None if request.since is None else request.since.resolve(clock),
+        until=None if request.until is None else request.until.resolve(clock),
+        by_cpu=request.by == "cpu", noted=noted, take_notes=take_notes,
+    )
+    return analyzer, clock
 
 
 def _section(
@@ -163,7 +175,8 @@ def _section(
     return losses(analysis)
 
 
-def _verdict(analysis: Analysis, request: Request, info: TraceInfo) -> Verdict:
+def verdict_of(analysis: Analysis, request: Request, info: TraceInfo) -> Verdict:
+    """Whose exit reasons those are that were seen so far."""
     exits = analysis.engine.pairs.exits.items()
     return judge(
         ((key & codes.SVM_EVENT, reason) for key, reason, row in exits if row[codes.SEEN]),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths
+from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths, warn
 from xtracectl.places import Options
 from xtracectl.symbolizing import add_symbols, symbol_book
+
+if TYPE_CHECKING:
+    from tracelib.chunks import Problem
 
 HELP = "sum a trace up: exits and their cost, runstates, hypercalls, volume, losses"
 
@@ -37,6 +41,7 @@ _EPILOG = """\
 examples:
   xtracectl summary --since=-10m
   xtracectl summary x.trace --section exits --domain 3 --cpu-hz 2.4G
+  xtracectl summary --since=-1h --interval 10s --by domain > load.csv
 """
 
 
@@ -56,6 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--domain", metavar="ID", help="only this domain's")
     add("--since", metavar="TIME", help="count nothing that is earlier; times are dump's")
     add("--until", metavar="TIME", help="count only what is earlier")
+    add(
+        "--interval", metavar="TIME",
+        help="a time series instead, a line for each owner and interval such as 1s or 100ms: "
+        "CSV, or with --json an object a line",
+    )
     add("--top", metavar="N", type=int, default=10, help="rows of a detail table (default: 10)")
     add_symbols(parser)
     add_vendor(parser)
@@ -70,6 +80,8 @@ def run(options: Options) -> int:
     from xtracectl.render.summary_json import json_text
     from xtracectl.summarizing import Report, Request, summarize
 
+    if options.interval is not None:
+        return _series(options)
     if options.top < 1:
         raise UsageError(f"--top {options.top} is not positive")
     if options.symbols and not options.section:
@@ -92,3 +104,41 @@ def run(options: Options) -> int:
     else:
         print("\n\n".join(text(report, top=options.top) for report in reports))
     return tally.code
+
+
+def _series(options: Options) -> int:
+    """A time series, written as it is found."""
+    from tracelib.units import parse_duration
+    from xtracectl import sink
+    from xtracectl.intervals import series
+    from xtracectl.progress import Progress
+    from xtracectl.render.summary_intervals import CsvSeries, json_lines
+    from xtracectl.summarizing import Request
+
+    if options.section or options.symbols:
+        raise UsageError("--interval has columns of its own", hint="leave out --section, --symbols")
+    every = parse_duration(options.interval)
+    if every <= 0:
+        raise UsageError(f"--interval {options.interval} is no time")
+    request = Request.parse(options)
+    inputs = paths(options)
+    if len(inputs) > 1:
+        raise UsageError("--interval is for one input, not several")
+    table = CsvSeries(request.by)
+    problems: list[Problem] = []
+    guessed = False
+    with sink.opened(sink.STANDARD_OUTPUT, binary=False) as out:
+        head = "" if options.json else table.head
+        progress = Progress(inputs[0], wanted=not sink.is_shown(sink.STANDARD_OUTPUT))
+        with progress:
+            for piece in series(inputs[0], request, every, progress.add, problems.extend):
+                lines = json_lines(piece, options.top) if options.json else table.lines(piece)
+                out.write((head + "".join(lines)).encode())
+                head = ""
+                guessed = piece.verdict.guessed
+        out.write(head.encode())
+    for problem in problems:
+        warn(str(problem))
+    if guessed:
+        warn("whose exit reasons these are is guessed from them; see --vendor")
+    return Exit.PROBLEMS if problems else Exit.OK

@@ -43,12 +43,12 @@ def lines(part: Part, points: Points, book: SymbolBook | None) -> Iterator[Line]
             numbers = value, None if clock.rate is None else nanoseconds(value, clock.rate)
         symbol = book.lookup(owner.domain, address) if book is not None and address else None
         yield (
-            None if time is None else _seconds(time), tsc, owner.name, cpu,
+            None if time is None else seconds(time), tsc, owner.name, cpu,
             distribution.labels[label], *numbers, f"{address:#x}" if address else None, symbol,
         )
 
 
-def _seconds(nanoseconds: int) -> str:
+def seconds(nanoseconds: int) -> str:
     sign = "-" if nanoseconds < 0 else ""
     return f"{sign}{abs(nanoseconds) // 10**9}.{abs(nanoseconds) % 10**9:09}"
 

@@ -82,6 +82,8 @@ class Report:
     rate: Rate | None
     first: Tsc
     last: Tsc
+    dated: bool
+    """Whether any record has a time stamp."""
     sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -133,7 +135,7 @@ def _report(
             domain=request.domain, book=request.book,
         )
     return Report(
-        reader.info, boot, clock.rate, analysis.first, analysis.last, sections,
+        reader.info, boot, clock.rate, analysis.first, analysis.last, analysis.dated, sections,
         list(reader.problems), sorted(analysis.forms.assumed), stopped,
     )
 

@@ -286,3 +286,12 @@ def test_unknown_is_not_running():
     """R68 again: a vCPU of which nothing but its name is known."""
     analysis = analyze({0: [vmentry(1000), change(2000, 1, 0, OFFLINE, RUNNABLE), vmentry(3000)]})
     assert times(analysis, 1, 0)[UNKNOWN] == 1000
+
+
+def test_a_time_stamp_of_0_is_one():
+    """It counts like any other: the span starts there, and the vCPU ran from then on."""
+    found = analyze({0: [change(0, 1, 0, RUNNABLE, RUNNING), vmentry(500)],
+                     1: [change(0, 1, 1, RUNNING, BLOCKED), vmentry(700)]})  # fmt: skip
+    assert (found.dated, found.first, found.last) == (True, 0, 700)
+    assert times(found, 1, 0) == [700, 0, 0, 0, 0, 0]
+    assert times(found, 1, 1) == [0, 0, 700, 0, 0, 0]

@@ -36,6 +36,8 @@ class Analysis:
     first: Tsc
     last: Tsc
     """The span: the times of each vCPU and of each CPU add up to it."""
+    dated: bool = False
+    """Whether any record has a time stamp."""
     gaps: GapList = field(default_factory=GapList)
 
     @property
@@ -95,7 +97,7 @@ class Analyzer:
         self._start(progress)
         if self._since is not None:
             self._go(self._since, progress)
-            if self._engine.states.start:
+            if self._engine.states.started:
                 self._engine.begin(self._since)
                 self.analysis.gaps.clear()
         self._counted = True
@@ -180,7 +182,7 @@ class Analyzer:
 
     def _expect(self, gap: Missing) -> None:
         """A gap that no lost record tells of: it is dealt with when its end is reached."""
-        end = gap.last or gap.first
+        end = gap.first if gap.last is None else gap.last
         if end is None:
             self.analysis.gaps.add(gap)
         else:
@@ -192,7 +194,7 @@ class Analyzer:
         self.analysis.gaps.add(gap)
         cpu = self._engine.cpus.get(gap.cpu)
         if cpu is not None:
-            first = max(gap.first or cpu.key, cpu.key)
+            first = cpu.key if gap.first is None else max(gap.first, cpu.key)
             self._engine.states.gap(cpu, min(first, end), max(end, cpu.key), NOBODY)
 
     def _take_gaps(self) -> None:
@@ -220,6 +222,7 @@ class Analyzer:
         self._take_gaps()
         engine, analysis = self._engine, self.analysis
         analysis.first = Tsc(engine.states.start)
+        analysis.dated = engine.states.started
         # If nothing is left, the trace ended before `until`.
         more = engine.waiting and self._until is not None
         end = self._until if more and self._until is not None else engine.last

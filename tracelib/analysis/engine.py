@@ -219,6 +219,7 @@ class Engine:
             if header & records.TSC_FLAG:
                 tsc = _wide(data, at + 1)
                 key = max(tsc, before)
+                cpu.dated = True
             row = self._row(cpu, header)
             place = row * _FORM_STRIDE + codes.KEYS
             action = self.volume.cells[place + _ACTION]
@@ -226,7 +227,7 @@ class Engine:
                 cpu.at = at
                 cpu.next_key = key
                 return True
-            if key >= cpu.bin_end and key != before:
+            if key >= cpu.bin_end and cpu.dated:
                 self._next_bin(cpu, key)
             cpu.key = key
             cpu.steps_back += tsc < cpu.tsc
@@ -275,7 +276,7 @@ class Engine:
     ) -> None:
         """One record; `before` is the time of the record before it on this CPU."""
         action = self.volume.cells[place + _ACTION]
-        if cpu.key == 0 and (action == codes.CHANGE or action <= codes.ENTRY):
+        if not cpu.dated and (action == codes.CHANGE or action <= codes.ENTRY):
             # Nobody knows when it was. Xen stamps these; who else made the file did not.
             return
         if action == codes.CHANGE:
@@ -359,7 +360,7 @@ class Engine:
 
     def _next_bin(self, cpu: Cpu, key: int) -> None:
         """Go on to the bin that `key` is in. When there are too many, two become one."""
-        if self.states.start == 0:
+        if not self.states.started:
             self._open(key)
             self.states.occupied.zero(0)
         while key >= cpu.bin_end:

@@ -123,7 +123,7 @@ def _whole(
 ) -> Iterator[Counters]:
     states = analyzer.analysis.engine.states
     more = True
-    while more and not states.start:
+    while more and not states.started:
         more = analyzer.advance(analyzer.next + 1, progress)
     start = before = Counters(Tsc(states.start), Tsc(states.start))
     while more:

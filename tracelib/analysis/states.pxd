@@ -17,6 +17,7 @@ cdef class States:
     cdef readonly Pairs pairs
     cdef readonly bint by_cpu
     cdef readonly uint64 start
+    cdef readonly bint started
     cdef readonly list vcpus
     cdef readonly Table spells, occupied, steps
     cdef Table _index

@@ -35,6 +35,7 @@ class States:
         self.by_cpu = by_cpu
         self.start = 0
         """When the span starts; 0 until that is known."""
+        self.started = False
         self.vcpus: list[Vcpu] = [Vcpu(_NOBODY, 0, 0)]
         """By index; the first stands for those that found no room."""
         self.spells = Table(codes.SPELL_COLUMNS, _MOST_ROWS)
@@ -142,6 +143,7 @@ class States:
     def open(self, now: int) -> None:
         """The span starts: with the first time stamp, or later to leave out what is earlier."""
         self.start = now
+        self.started = True
         for vcpu in self.vcpus:
             vcpu.clean = False
             self._spend(vcpu, now)

@@ -32,7 +32,7 @@ cdef class Vcpu:
 cdef class Cpu:
     cdef readonly int number
     cdef public Vcpu current, nobody
-    cdef public bint unknown
+    cdef public bint unknown, dated
     cdef public uint64 since, key, next_key, tsc, steps_back, wraps
     cdef public Py_ssize_t time_row
     cdef const_words data

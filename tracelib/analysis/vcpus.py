@@ -86,6 +86,8 @@ class Cpu:
         self.next_key = 0
         """That of the next record."""
         self.tsc = 0
+        self.dated = False
+        """Whether a record of it had a time stamp yet."""
         self.steps_back = 0
         """How often its TSC went back."""
         self.wraps = 0

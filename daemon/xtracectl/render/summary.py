@@ -38,7 +38,7 @@ def _head(report: Report) -> list[str]:
     info = report.info
     place, boots = report.boot
     lines = [f"{info.name}: {info.kind}" + (f", boot {place} of {boots}" if boots > 1 else "")]
-    if report.first:
+    if report.dated:
         if report.rate is None:
             lines.append(
                 f"  {duration(report.span, None)} cycles; the clock rate is not known (--cpu-hz)"

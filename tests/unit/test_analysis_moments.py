@@ -158,3 +158,12 @@ def test_a_clock_that_jumps_costs_one_interval():
 @pytest.mark.parametrize("row", [[], [make_record(0x21011, 1)]])
 def test_nothing_that_has_a_time(row):
     assert pieces({0: row}, 1000) == []
+
+
+def test_a_domain_that_is_made():
+    """It was offline before; the interval in which its vCPU turns up has its own part of that."""
+    row = [vmentry(1000), make_record(0x28001, 5, tsc=2500), vmentry(9000),
+           change(9500, 5, 0, codes.OFFLINE, RUNNABLE), vmentry(10_000)]  # fmt: skip
+    last = pieces({0: row}, 4000)[-1]
+    (found,) = [row for row in last.times.values() if row[RUNNABLE]]
+    assert found == [0, 500, 0, 500, 0, 0]

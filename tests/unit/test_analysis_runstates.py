@@ -295,3 +295,34 @@ def test_a_time_stamp_of_0_is_one():
     assert (found.dated, found.first, found.last) == (True, 0, 700)
     assert times(found, 1, 0) == [700, 0, 0, 0, 0, 0]
     assert times(found, 1, 1) == [0, 0, 700, 0, 0, 0]
+
+
+def made(tsc, dom):
+    return make_record(0x28001, dom, tsc=tsc)
+
+
+def test_a_domain_that_is_made_was_not_there_before():
+    """R68: what is not seen is unknown; but the trace shows domain 5 being made at 3000, and
+    Xen makes vCPUs offline (vcpu_create in xen/common/domain.c), which is where its first
+    change is from. Domain 6 was there before: unknown until its first change."""
+    found = analyze({0: [vmentry(1000), made(3000, 5), change(4000, 5, 0, OFFLINE, RUNNABLE),
+                         change(4000, 6, 0, OFFLINE, RUNNABLE), vmentry(5000)]})  # fmt: skip
+    assert times(found, 5, 0) == [0, 1000, 0, 3000, 0, 0]
+    assert times(found, 6, 0) == [0, 1000, 0, 0, 0, 3000]
+
+
+@pytest.mark.parametrize(("first", "unknown"), [
+    ([change(4000, 5, 0, BLOCKED, RUNNABLE)], 1000),
+    ([lost(3500, 3, 3200), change(4000, 5, 0, OFFLINE, RUNNABLE)], 1000),
+])  # fmt: skip
+def test_after_it_was_made_only_what_is_seen_counts(first, unknown):
+    """A first change from elsewhere, or records that are missing, leave open what it did since;
+    that it did not exist before is sure all the same."""
+    found = analyze({0: [vmentry(1000), made(3000, 5), *first, vmentry(5000)]})
+    assert times(found, 5, 0) == [0, 1000, 0, 2000, 0, unknown]
+
+
+def test_made_before_the_part_that_counts():
+    rows = [vmentry(1000), made(1500, 5), vmentry(2500), change(4000, 5, 0, OFFLINE, RUNNABLE),
+            vmentry(5000)]  # fmt: skip
+    assert times(analyze({0: rows}, since=Tsc(2000)), 5, 0) == [0, 1000, 0, 2000, 0, 0]

@@ -62,6 +62,7 @@ cdef enum:
     CONTINUE = 6
     GAP = 7
     REMOVE = 8
+    CREATE = 9
 
     WANT_EXITS = 1
     WANT_SPELLS = 2

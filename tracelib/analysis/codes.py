@@ -94,6 +94,7 @@ CHANGE = 5
 CONTINUE = 6
 GAP = 7
 REMOVE = 8
+CREATE = 9
 
 # What is noted event by event: which is wanted, the tags of rows, and their columns.
 WANT_EXITS = 1

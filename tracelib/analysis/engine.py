@@ -291,6 +291,9 @@ class Engine:
         if action == codes.REMOVE:
             self.states.remove(data[body], cpu.key)
             return
+        if action == codes.CREATE:
+            self.states.create(data[body], cpu.key)
+            return
         vcpu = cpu.current if cpu.current is not None else cpu.nobody
         # Another CPU's clock says that it is there: pair what it did here by itself.
         slot = vcpu if vcpu.cpu == cpu.number else cpu.nobody

@@ -49,6 +49,7 @@ _RUNSTATE_CHANGE = 0x00021001
 _RUNSTATE_WORDS = (1, 5)
 """One; some old versions of Xen for debugging added two 64-bit values behind it."""
 _CONTINUE_RUNNING = 0x00021002
+_DOMAIN_ADDED = 0x00028001
 _DOMAIN_REMOVED = 0x00028002
 _ENTRY = 0x00081001
 _EXITS = (0x00081002, 0x00081102, 0x00081003, 0x00081103)
@@ -124,6 +125,8 @@ def _control(event: int, extra: int) -> tuple[int, int]:
         return codes.CHANGE, 0
     if event == _CONTINUE_RUNNING and extra in _RUNSTATE_WORDS:
         return codes.CONTINUE, 0
+    if event == _DOMAIN_ADDED and extra == 1:
+        return codes.CREATE, 0
     if event == _DOMAIN_REMOVED and extra == 1:
         return codes.REMOVE, 0
     nested = codes.NESTED if event & NESTED else 0

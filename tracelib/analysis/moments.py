@@ -45,7 +45,7 @@ class Counters:
     last: Tsc
     times: Rows[int] = field(default_factory=dict)
     """By index of the vCPU: cycles by state. They add up to the span; a vCPU that turns up in
-    the course of it was unknown before. In earlier ones it has no row."""
+    the course of it was unknown or offline before. In earlier ones it has no row."""
     moves: dict[int, int] = field(default_factory=dict)
     """By index of the vCPU: how often it began to run on another CPU than before."""
     spells: Rows[tuple[int, int]] = field(default_factory=dict)
@@ -206,7 +206,10 @@ def _since(now: Mapping[_K, int], before: Mapping[_K, int]) -> dict[_K, int]:
 def _times_since(now: Rows[int], before: Counters) -> Rows[int]:
     found = _rows_since(now, before.times)
     for index in now.keys() - before.times.keys():
-        found[index][codes.UNKNOWN] -= before.span
+        row = found[index]
+        offline = min(row[codes.OFFLINE], before.span)
+        row[codes.OFFLINE] -= offline
+        row[codes.UNKNOWN] -= before.span - offline
     return found
 
 

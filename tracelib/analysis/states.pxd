@@ -21,6 +21,7 @@ cdef class States:
     cdef readonly list vcpus
     cdef readonly Table spells, occupied, steps
     cdef Table _index
+    cdef dict _made
 
     @cython.locals(nobody=Vcpu, cpu=Cpu)
     cpdef Cpu add_cpu(self, int number)
@@ -33,6 +34,7 @@ cdef class States:
     cpdef runs_on(self, Cpu cpu, uint32 who, uint64 now)
     @cython.locals(gone=Vcpu, vcpu=Vcpu)
     cpdef gap(self, Cpu cpu, uint64 first, uint64 last, uint32 who)
+    cpdef create(self, uint32 domain, uint64 now)
     @cython.locals(vcpu=Vcpu)
     cpdef remove(self, uint32 domain, uint64 now)
 
@@ -46,9 +48,9 @@ cdef class States:
     cpdef finish(self, uint64 now)
     cpdef finish_cpu(self, Cpu cpu, uint64 now)
 
-    @cython.locals(cycles=uint64)
-    @cython.locals(index=Py_ssize_t)
+    @cython.locals(index=Py_ssize_t, vcpu=Vcpu)
     cdef Vcpu _named(self, uint64 kind, uint64 name)
+    @cython.locals(cycles=uint64)
     cdef _spend(self, Vcpu vcpu, uint64 now)
     @cython.locals(what=uint64, at=Py_ssize_t)
     cdef _note_change(self, Vcpu vcpu, Cpu cpu, int new, uint64 now)

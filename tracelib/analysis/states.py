@@ -4,7 +4,8 @@
 Every cycle of the span is added to exactly one state of each vCPU and to exactly one
 occupant of each CPU, so the sums are the span. What was not seen is called that:
 
-- before a vCPU's first record its state is unknown;
+- before a vCPU's first record its state is unknown, unless the trace shows its domain being
+  made: until then it was offline, and after that too if its first change is from there;
 - a lost record makes the vCPU that ran there lost from the first record that is missing to
   the lost record, which says who runs then;
 - a change from a state that the vCPU was not in, as far as seen, makes the time since its
@@ -45,6 +46,8 @@ class States:
         self.steps = Table(codes.SPELL_COLUMNS, _MOST_ROWS)
         """Clock disagreements: (CPU that is ahead, CPU that is behind)."""
         self._index = Table(0, _MOST_VCPUS)
+        self._made: dict[int, int] = {}
+        """When domains were made, of those whose making the trace shows."""
 
     def add_cpu(self, number: int) -> Cpu:
         """A CPU of which nothing is known yet."""
@@ -69,6 +72,10 @@ class States:
         if old > codes.OFFLINE or new > codes.OFFLINE:
             return
         vcpu = self.vcpu(who)
+        if vcpu.newborn:
+            vcpu.newborn = False
+            if old == codes.OFFLINE and self.pairs.last_gap < vcpu.since:
+                vcpu.state = codes.OFFLINE
         if vcpu.state <= codes.OFFLINE and (
             vcpu.state != old or (old == codes.RUNNING and vcpu.cpu != cpu.number)
         ):
@@ -118,6 +125,11 @@ class States:
                 self._lose(vcpu, first, last)
             self._set(vcpu, codes.RUNNING, last)
             self._arrive(cpu, vcpu, last)
+
+    def create(self, domain: int, now: int) -> None:
+        """A domain is being made: it has no vCPUs yet."""
+        if domain not in self._made:
+            self._made[domain] = now
 
     def remove(self, domain: int, now: int) -> None:
         """A domain is gone: its vCPUs are offline."""
@@ -179,7 +191,13 @@ class States:
     def _named(self, kind: int, name: int) -> Vcpu:
         index = self._index.row(kind, name)
         if index == len(self.vcpus):
-            self.vcpus.append(Vcpu(_NOBODY if kind else name, index, self.start))
+            vcpu = Vcpu(_NOBODY if kind else name, index, self.start)
+            self.vcpus.append(vcpu)
+            made = -1 if kind else self._made.get(name >> 16, -1)
+            if made >= 0:
+                vcpu.newborn = True
+                vcpu.since = max(made, self.start)
+                vcpu.times[codes.OFFLINE] = vcpu.since - self.start
         return self.vcpus[index]
 
     def _spend(self, vcpu: Vcpu, now: int) -> None:
@@ -225,6 +243,7 @@ class States:
     def _set(self, vcpu: Vcpu, state: int, now: int) -> None:
         """A new state that was not seen to begin."""
         vcpu.clean = False
+        vcpu.newborn = False
         self._spend(vcpu, now)
         vcpu.before = vcpu.state
         vcpu.state = state

@@ -15,7 +15,7 @@ cdef class Vcpu:
     cdef readonly Py_ssize_t index
     cdef public int state, before, cpu
     cdef public uint64 since, moves, contradictions
-    cdef public bint clean
+    cdef public bint clean, newborn
     cdef readonly uint64[::1] times
     cdef public Py_ssize_t exit_row
     cdef public uint64 exit_at, exit_address, exit_runnable, exit_blocked, lone_entries

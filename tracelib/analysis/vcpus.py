@@ -28,6 +28,8 @@ class Vcpu:
         self.since = start
         self.clean = False
         """Whether the present state was seen to begin."""
+        self.newborn = False
+        """Whether nothing is known of it but when its domain was made, which was at `since`."""
         self.cpu = codes.NOWHERE
         """Where it runs or ran last."""
         self.moves = 0

@@ -12,16 +12,13 @@ from typing import NamedTuple, cast
 
 from tracelib.analysis.activity import Activity
 from tracelib.analysis.exits import Exits
+from tracelib.analysis.labels import value_text
 from tracelib.analysis.losslist import Losses
 from tracelib.analysis.results import Owner, Spread
 from tracelib.analysis.runstates import STATES, Runstates
 from tracelib.analysis.volume import Volume
 from tracelib.errors import UsageError
-from xtracectl.render.summary_activity import tally_label
 from xtracectl.summarizing import Report
-
-SECTIONS = ("exits", "runstates", "pv", "volume")
-"""Those of a summary that can be compared."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "exits": ("per_second", "mean_ns", "ns_per_second"),
@@ -150,7 +147,9 @@ def _activity(side: _Side) -> _Found:
     section = cast(Activity, side.report.sections["pv"])
     groups = section.calls, section.entries, section.memory, section.interrupts, section.power
     return {
-        (row.owner, tally_label(row)): (row.count / side.seen_seconds,)
+        (row.owner, f"{row.event} {value_text(row.event, row.value)}".rstrip()): (
+            row.count / side.seen_seconds,
+        )
         for group in groups for row in group if row.values == 1
     }
 

@@ -7,39 +7,17 @@ import random
 
 import pytest
 
+from tests.fuzz.mutate import delete, overwrite, start_later, truncate, zero_a_sector
 from tests.support.captures import capture, expected
 from tests.support.xtracectl import run
 
 COPIES = 12
 
 
-def truncate(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randrange(1, len(data)) :]
-
-
-def flip(data: bytearray, rng: random.Random) -> None:
-    for _ in range(rng.randrange(1, 100)):
-        data[rng.randrange(len(data))] = rng.randrange(256)
-
-
-def delete(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data))
-    del data[at : at + rng.randrange(1, 200)]
-
-
-def zero_a_sector(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) // 512) * 512
-    data[at : at + 512] = bytes(512)
-
-
-def start_in_mid_stream(data: bytearray, rng: random.Random) -> None:
-    del data[: rng.randrange(1, len(data) // 2)]
-
-
 @pytest.mark.parametrize(
     ("damage", "share"),
-    [(truncate, 0.0), (flip, 0.5), (delete, 0.7), (zero_a_sector, 0.7),
-     (start_in_mid_stream, 0.4)],
+    [(truncate, 0.0), (overwrite, 0.5), (delete, 0.7), (zero_a_sector, 0.7),
+     (start_later, 0.4)],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["idle.trace", "probe4.trace", "pvh-hvm.trace"])

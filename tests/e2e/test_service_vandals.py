@@ -83,7 +83,9 @@ def test_the_directory_is_removed(rig):
     service.ask("rotate")
     gone = rig.store.with_name("gone")
     rig.store.rename(gone)
-    # The open segment goes on where it is; the next one has no place.
+    # The open segment goes on where it is; the next one has no place. (An empty one would go
+    # on too.)
+    service.wait_status(lambda status: status["store"]["open_bytes"] > 100_000)
     with pytest.raises(RefusedError, match="No such file"):
         service.ask("rotate")
     status = service.wait_status(lambda status: status["writer"]["failed_records"] > 100_000)

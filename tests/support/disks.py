@@ -127,11 +127,12 @@ def need(*programs: str) -> None:
 
 
 @contextmanager
-def loop_device(image: Path, size: int, *, sector: int = 512) -> Iterator[Path]:
-    """A block device backed by a sparse file of `size` bytes."""
+def loop_device(image: Path, size: int | None, *, sector: int = 512) -> Iterator[Path]:
+    """A block device backed by a new sparse file of `size` bytes, or by one that is there."""
     need("losetup")
-    with image.open("wb") as file:
-        file.truncate(size)
+    if size is not None:
+        with image.open("wb") as file:
+            file.truncate(size)
     attach = ["losetup", "--find", "--show", "--sector-size", str(sector), str(image)]
     device = subprocess.run(attach, capture_output=True, text=True, check=False)
     if device.returncode:

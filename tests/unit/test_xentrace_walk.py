@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+from types import ModuleType
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.captures import capture
 from tests.support.uncompiled import load_uncompiled
-from tests.support.xentrace import row, timed
+from tests.support.xentrace import row, timed, window
 from tracelib.records import make_record
 from tracelib.xentrace import walk as compiled
 
@@ -16,6 +19,13 @@ plain = load_uncompiled(compiled)
 
 def words(data: bytes) -> memoryview:
     return memoryview(data).cast("I")
+
+
+def whole(form: ModuleType, data: bytes, *, room: int = 8) -> list[list[int]]:
+    """The windows that `windows` finds: CPU, first word, word behind the last."""
+    view, found = words(data), memoryview(array("Q", bytes(24 * room)))
+    count = form.windows(view, 0, len(view), found)
+    return [found[3 * at : 3 * at + 3].tolist() for at in range(count)]
 
 
 def test_walk_stops_where_no_record_starts():
@@ -57,6 +67,26 @@ def test_last_time_ignores_fillers():
     assert compiled.last_time(data, 0, 0) == 0
 
 
+def test_windows_end_with_the_last_that_another_header_follows():
+    good = window(3, *row(1000, 2)) + window(65535) + window(5, *row(1000, 1))
+    sizes = [len(b"".join(row(1000, 2))) // 4, 0, len(b"".join(row(1000, 1))) // 4]
+    wanted = [[3, 3, 3 + sizes[0]], [65535, 6 + sizes[0], 6 + sizes[0]]]
+    assert whole(compiled, good) == wanted, "nothing proves where the last one ends"
+    third = 9 + sizes[0]
+    assert whole(compiled, good + window(0)) == [*wanted, [5, third, third + sizes[2]]]
+    assert whole(compiled, good, room=1) == wanted[:1]
+
+
+def test_windows_stop_at_whatever_is_not_as_it_should_be():
+    follows = window(1, *row(5, 1))
+    for bad in (
+        window(1, *row(5, 2), size=8), window(1, *row(5, 2), bytes(8)), window(1 << 16, timed(5)),
+        window(1, timed(5), bytes(4), size=len(timed(5)) + 2), window(1, timed(5)[:-4]),
+        window(1, window(2)),
+    ):
+        assert whole(compiled, window(0) + bad + follows) in ([], [[0, 3, 3]]), bad.hex()
+
+
 rows = st.lists(
     st.one_of(
         st.builds(lambda tsc, n: make_record(0x21011, *range(n), tsc=tsc),
@@ -83,3 +113,8 @@ def test_both_forms_agree(data, last):
 def test_both_forms_agree_on_a_real_capture():
     view = words(capture("pvh-hvm.trace")[12:])
     assert compiled.walk(view, 0, len(view)) == plain.walk(view, 0, len(view)) < len(view)
+    data = capture("pvh-hvm.trace")
+    found = whole(compiled, data, room=1000)
+    assert found == whole(plain, data, room=1000)
+    assert len(found) > 10
+    assert found[-1][2] < len(data) // 4

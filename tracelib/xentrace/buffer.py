@@ -6,9 +6,12 @@ when more bytes come in.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+
 from tracelib.records import MAX_RECORD_BYTES
 from tracelib.xentrace.format import HEADER_BYTES, MARK, parse_header
-from tracelib.xentrace.walk import last_time, resume, walk, walk_strictly
+from tracelib.xentrace.walk import last_time, resume, walk, walk_strictly, windows
 
 PIECE_BYTES = 16 << 20
 """A longer window is given in pieces of about this length: it bounds the memory. Xen's
@@ -16,6 +19,9 @@ rings, and so its windows, are usually between 4 KiB and 1 MiB."""
 
 _LOOK_AGAIN_BYTES = 64 << 10
 """While searching, look again only after so many more bytes: byte-wise feeding stays linear."""
+
+_ROOM = 1024
+"""So many windows are looked for at once."""
 
 
 class StreamBuffer:
@@ -27,15 +33,16 @@ class StreamBuffer:
         """Nothing follows what was fed."""
         self.searched = 0
         """No plausible window starts before this, from where it was searched."""
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
         self._data = b""
         self._base = 0
         """Where self._data starts."""
         self._fed = 0
+        self._found = memoryview(array("Q", bytes(24 * _ROOM)))
         self._wait_for = 0
         """Not worth another look before so many bytes were fed."""
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         if data:
             self._pieces.append(data)
             self._fed += len(data)
@@ -93,6 +100,17 @@ class StreamBuffer:
         """Where the row of whole records from `start` breaks; `end` if it does not."""
         words = self._words(start, end)
         return start + 4 * walk(words, 0, len(words))
+
+    def windows(self) -> Iterator[tuple[int, int, int]]:
+        """CPU, start and end of the windows from `at` on, as far as all that is at hand is as
+        it should be (walk.windows)."""
+        base = self.at
+        if (base - self._base) % 4:
+            return
+        count = windows(self._words(base, self.end), 0, (self.end - base) // 4, self._found)
+        for at in range(0, 3 * count, 3):
+            cpu, first, stop = self._found[at : at + 3]
+            yield cpu, base + 4 * first, base + 4 * stop
 
     def believed(self, start: int, end: int) -> int:
         """How far that row is to be believed if something in it is damaged."""

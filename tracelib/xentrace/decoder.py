@@ -87,7 +87,7 @@ class WindowDecoder:
         self._lost_at = 0
         """Where the damage begins behind which a window is searched."""
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Hand in the next bytes of the stream."""
         self._buffer.feed(data)
 
@@ -114,6 +114,8 @@ class WindowDecoder:
         found = buffer.header_at(buffer.at)
         if found is None:
             return self._no_header()
+        if self._whole_windows():
+            return True
         cpu, size = found
         self._cpu = CpuId(cpu)
         self._header_at = buffer.at
@@ -121,6 +123,17 @@ class WindowDecoder:
         self._claimed_end = buffer.at + size
         self._state = _State.WINDOW
         return True
+
+    def _whole_windows(self) -> bool:
+        """What nearly all of a file is: windows without fault, at hand in whole."""
+        buffer = self._buffer
+        stop = buffer.at
+        for cpu, start, stop in buffer.windows():
+            if stop > start:
+                self._events.append(Window(CpuId(cpu), start, buffer.payload(start, stop)))
+        found = stop > buffer.at
+        buffer.at = stop
+        return found
 
     def _no_header(self) -> bool:
         buffer = self._buffer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,12 +13,12 @@ from pathlib import Path
 from tracelib.chunks import Chunk, Problem, TraceInfo
 from tracelib.errors import FormatError
 from tracelib.losses import Loss
-from tracelib.store.fsops import translated
+from tracelib.store.fsops import store_error
 from tracelib.units import CpuId
 from tracelib.xentrace.decoder import Damage, Window, WindowDecoder
 from tracelib.xentrace.walk import walk
 
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 19
 
 
 @dataclass(slots=True)
@@ -66,16 +67,8 @@ class XentraceReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """Every window's whole records, in file order. Raises FormatError, StoreError."""
-        index: dict[CpuId, _Index] = {}
-        for event in self._events():
-            if isinstance(event, Damage):
-                self._note(event.offset, event.reason, event.missing_bytes)
-                continue
-            if event.cpu not in index:
-                index[event.cpu] = _Index()
-            index[event.cpu].add(event)
-            yield Chunk(event.cpu, event.payload, self.info.name, event.offset)
-        self._index = index
+        for window in self._windows():
+            yield Chunk(window.cpu, window.payload, self.info.name, window.offset)
 
     def chunks_of(self, cpu: CpuId) -> Iterator[Chunk]:
         """One CPU's windows in file order."""
@@ -99,10 +92,21 @@ class XentraceReader:
 
     def _indexed(self) -> dict[CpuId, _Index]:
         if self._index is None:
-            for _ in self.chunks():
+            for _ in self._windows():
                 pass
         assert self._index is not None
         return self._index
+
+    def _windows(self) -> Iterator[Window]:
+        """One whole pass; the index is there when it is over."""
+        index: defaultdict[CpuId, _Index] = defaultdict(_Index)
+        for event in self._events():
+            if isinstance(event, Damage):
+                self._note(event.offset, event.reason, event.missing_bytes)
+            else:
+                index[event.cpu].add(event)
+                yield event
+        self._index = index
 
     def _events(self) -> Iterator[Window | Damage]:
         decoder = WindowDecoder()
@@ -111,7 +115,7 @@ class XentraceReader:
             data = self._read(READ_BYTES, offset)
             offset += len(data)
             if data:
-                decoder.feed(bytes(data))
+                decoder.feed(data)
             else:
                 decoder.close()
             with named(self.info.name):
@@ -124,8 +128,10 @@ class XentraceReader:
         """Up to `size` bytes at `offset`; fewer only at the end of the file."""
         parts = []
         while size:
-            with translated("read", Path(self.info.name)):
+            try:
                 part = os.pread(self._descriptor, size, offset)
+            except OSError as exc:
+                raise store_error("read", Path(self.info.name), exc) from exc
             if not part:
                 break
             parts.append(part)

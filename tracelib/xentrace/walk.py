@@ -28,6 +28,33 @@ def walk(words: memoryview, start: int, end: int) -> int:
     return at
 
 
+def windows(words: memoryview, start: int, end: int, found: memoryview) -> int:
+    """Find whole windows from the header at words[start] on, as far as all is as it should
+    be: plausible headers, records that end where their header says, another header behind.
+
+    `found` is cast to "Q" and gets three numbers for each window: CPU, index of its first
+    word, index behind its last. Returns how many there are, at most as many as have room.
+    """
+    room = len(found) // 3
+    count = 0
+    at = start
+    while count < room and at + 3 <= end:
+        if words[at] != 0x2001F003 or words[at + 1] >> 16 or words[at + 2] & 3:
+            break
+        first = at + 3
+        stop = first + (words[at + 2] >> 2)
+        if stop + 3 > end or words[stop] != 0x2001F003:
+            break
+        if words[stop + 1] >> 16 or words[stop + 2] & 3 or walk(words, first, stop) != stop:
+            break
+        found[3 * count] = words[at + 1]
+        found[3 * count + 1] = first
+        found[3 * count + 2] = stop
+        count += 1
+        at = stop
+    return count
+
+
 def walk_strictly(words: memoryview, start: int, end: int, last_tsc: int) -> int:
     """Like `walk`, for rows known to be damaged somewhere: stops at what Xen never writes.
 

@@ -3,6 +3,8 @@
 Where the rate comes from, best first: what the user says (--cpu-hz), what the file says,
 what two clock anchors of the file imply. Without any of them, times are cycles: no guess.
 Wall-clock time needs an anchor, and is piecewise linear from one anchor to the next.
+
+numpy is loaded with the first column: the analysis has no columns, and does not wait for it.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tracelib.chunks import ClockAnchor, TraceInfo
-from tracelib.columns import I64, U64
 from tracelib.errors import UsageError
 from tracelib.units import Nanoseconds, Tsc
+
+if TYPE_CHECKING:
+    from tracelib.columns import I64, U64
 
 _SECOND = 10**9
 _NO_TIME = 1 << 63
@@ -98,6 +101,8 @@ class Clock:
 
     def realtime(self, tsc: U64) -> I64:
         """Nanoseconds since the Unix epoch. Only if `dated`."""
+        import numpy as np
+
         tscs = np.array(self._piece_tscs, np.uint64)
         which = np.clip(np.searchsorted(tscs, tsc, side="right") - 1, 0, None)
         times = np.empty(len(tsc), np.int64)
@@ -145,6 +150,8 @@ def _clamped(tsc: int) -> Tsc:
 
 def _difference(tsc: U64, start: int) -> I64:
     """tsc - start, signed; right for everything less than 2**63 apart."""
+    import numpy as np
+
     return (tsc - np.uint64(start)).view(np.int64)
 
 

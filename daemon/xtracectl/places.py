@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import stat
-import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,6 +47,9 @@ class Options(argparse.Namespace):
 
     @cached_property
     def _config(self) -> dict[str, Any]:
+        # Who names all places in arguments need not wait for it to load.
+        import tomllib
+
         path = self.given_config or DEFAULT_CONFIG
         try:
             return _checked(path, tomllib.loads(_read(path).decode()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -144,7 +143,7 @@ def _in_place(descriptor: int, path: Path, *, binary: bool) -> Iterator[Sink]:
 
 def _regular(path: Path) -> Iterator[Sink]:
     # Not made of the file's name, which may be as long as names can be.
-    temporary = path.with_name(f".xtracectl-{secrets.token_hex(8)}")
+    temporary = path.with_name(f".xtracectl-{os.urandom(8).hex()}")
     descriptor = fsops.create_exclusive(temporary, shown=path)
     try:
         yield (file := _File(descriptor, path, seekable=True))

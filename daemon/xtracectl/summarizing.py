@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tracelib.analysis import codes
 from tracelib.analysis.activity import Activity, activity
@@ -19,8 +19,7 @@ from tracelib.analysis.losslist import Losses, losses
 from tracelib.analysis.results import By
 from tracelib.analysis.runstates import Runstates, runstates
 from tracelib.analysis.volume import Volume, volume
-from tracelib.analysis.whereabouts import NOTED, Where, Whereabouts
-from tracelib.batches import first_tsc
+from tracelib.analysis.where import Where
 from tracelib.chunks import Problem, TraceInfo, TraceReader
 from tracelib.clock import Clock, Rate, find_rate
 from tracelib.errors import UsageError
@@ -30,6 +29,9 @@ from tracelib.units import DomId, Nanoseconds, Tsc
 from xtracectl.places import Options
 from xtracectl.stopping import Stopped
 from xtracectl.times import Moment, parse_moment
+
+if TYPE_CHECKING:
+    from tracelib.analysis.whereabouts import Whereabouts
 
 SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
 WHERE = "where"
@@ -114,10 +116,10 @@ def summarize(path: str, request: Request, progress: Progress) -> Iterator[Repor
 def _report(
     reader: TraceReader, boot: tuple[int, int], request: Request, progress: Progress
 ) -> Report:
-    whereabouts = Whereabouts()
+    whereabouts = _whereabouts() if WHERE in request.sections else None
     analyzer, clock = analyzer_of(
-        reader, request, noted=NOTED if WHERE in request.sections else 0,
-        take_notes=whereabouts.take,
+        reader, request, noted=0 if whereabouts is None else whereabouts.noted,
+        take_notes=None if whereabouts is None else whereabouts.take,
     )
     stopped = None
     try:
@@ -129,7 +131,7 @@ def _report(
         name: _section(name, analysis, request, reader.info)
         for name in request.sections if name != WHERE
     }
-    if WHERE in request.sections:
+    if whereabouts is not None:
         sections[WHERE] = whereabouts.section(
             analysis, verdict_of(analysis, request, reader.info), by=request.by,
             domain=request.domain, book=request.book,
@@ -140,6 +142,13 @@ def _report(
     )
 
 
+def _whereabouts() -> Whereabouts:
+    # numpy takes longer to load than most traces to sum up; the other sections need none.
+    from tracelib.analysis import whereabouts
+
+    return whereabouts.Whereabouts()
+
+
 def analyzer_of(
     reader: TraceReader, request: Request, *, timed: bool = False, noted: int = 0,
     take_notes: Callable[[bytes], None] | None = None,
@@ -148,7 +157,7 @@ def analyzer_of(
     because of what is asked for, or because times are to be told (`timed`). Raises
     UsageError."""
     timed = timed or request.since is not None or request.until is not None
-    start = (first_tsc(reader) if timed else None) or Tsc(0)
+    start = (_first_tsc(reader) if timed else None) or Tsc(0)
     clock = Clock(start, find_rate(reader.info, request.cpu_hz), reader.info.anchors)
     analyzer = Analyzer(
         reader, clock, forms(request, reader.info),
@@ -157,6 +166,13 @@ def analyzer_of(
         by_cpu=request.by == "cpu", noted=noted, take_notes=take_notes,
     )
     return analyzer, clock
+
+
+def _first_tsc(reader: TraceReader) -> Tsc | None:
+    # numpy too.
+    from tracelib.batches import first_tsc
+
+    return first_tsc(reader)
 
 
 def _section(

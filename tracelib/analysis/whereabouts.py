@@ -1,9 +1,6 @@
-"""Where guests were when Xen took over: code addresses of VM exits and of PV guests' traps."""
+"""Counting code addresses of VM exits and of PV guests' traps, note by note."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +8,7 @@ from tracelib.analysis import codes
 from tracelib.analysis.analyze import Analysis
 from tracelib.analysis.families import Verdict
 from tracelib.analysis.results import By, Owner, guests, owner_of, unseen_share, wanted
+from tracelib.analysis.where import Where, WhereRow
 from tracelib.columns import U64
 from tracelib.events.catalogue import event_name, lookup
 from tracelib.events.exits import exit_name
@@ -18,45 +16,17 @@ from tracelib.records import EVENT_MASK, EXTRA_MASK, EXTRA_SHIFT
 from tracelib.symbols import SymbolBook
 from tracelib.units import CpuId, DomId
 
-NOTED = codes.WANT_EXITS | codes.WANT_RECORDS
-"""What the engine has to note."""
-
 MAX_PLACES = 1 << 17
 """So many are told apart; what comes later is only counted."""
 
 _ADDRESSES = ("rip", "eip")
 
 
-@dataclass(slots=True)
-class WhereRow:
-    """One owner's exits of one reason, or records of one event, at one address."""
-
-    owner: Owner
-    what: str
-    address: int
-    symbol: str | None
-    count: int = 0
-    costed: int = 0
-    """Those that are exits with their entry; and what they cost, in cycles."""
-    cost: int = 0
-
-
-@dataclass(slots=True)
-class Where:
-    """The section."""
-
-    by: By
-    verdict: Verdict
-    rows: list[WhereRow]
-    """By owner, the dearest and most frequent first."""
-    others: int
-    """Exits and records at more addresses than are told apart."""
-    unseen: float | None
-    """Share of the vCPUs' time that was lost or unknown."""
-
-
 class Whereabouts:
     """Takes an analysis' notes and counts."""
+
+    noted = codes.WANT_EXITS | codes.WANT_RECORDS
+    """What the engine has to note."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, ...], list[int]] = {}
@@ -146,11 +116,3 @@ def _exit(analysis: Analysis, verdict: Verdict, row: int) -> str:
 
 def _event(header: int) -> str:
     return event_name(header & EVENT_MASK)
-
-
-def by_owner(section: Where) -> Iterator[tuple[Owner, list[WhereRow]]]:
-    """The rows of each owner."""
-    found: dict[Owner, list[WhereRow]] = {}
-    for row in section.rows:
-        found.setdefault(row.owner, []).append(row)
-    yield from found.items()

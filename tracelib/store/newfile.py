@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +29,7 @@ def new_file(path: Path) -> Iterator[NewFile]:
     """Durable and named `path` at the end of the block; gone if an exception ends it. Never
     takes the place of a file that is there. Raises StoreError."""
     # Not made of the file's name, which may be as long as names can be.
-    temporary = path.with_name(f".xtracectl-{secrets.token_hex(8)}")
+    temporary = path.with_name(f".xtracectl-{os.urandom(8).hex()}")
     descriptor = fsops.create_exclusive(temporary, shown=path)
     try:
         yield NewFile(descriptor, path)

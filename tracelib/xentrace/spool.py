@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ def spool(descriptor: int, name: str) -> int:
     The file lies in $TMPDIR or /tmp and is gone with its descriptor. Raises StoreError, and
     FormatError as soon as it is clear that this is no trace, before a disk is filled with it.
     """
-    path = Path(tempfile.gettempdir(), f"xtraced-{os.getpid()}-{secrets.token_hex(8)}")
+    path = Path(tempfile.gettempdir(), f"xtraced-{os.getpid()}-{os.urandom(8).hex()}")
     writer = fsops.create_exclusive(path, mode=0o600)
     try:
         with fsops.translated("open", path):

@@ -14,7 +14,7 @@ from tracelib.analysis.results import PERCENTILE_ERROR, Owner, Spread
 from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
 from tracelib.analysis.tallies import TallyRow
 from tracelib.analysis.volume import Amount, Volume
-from tracelib.analysis.whereabouts import Where
+from tracelib.analysis.where import Where
 from tracelib.events.catalogue import event_name
 from xtracectl.summarizing import Report
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelib.analysis.whereabouts import Where, WhereRow, by_owner
+from tracelib.analysis.where import Where, WhereRow, by_owner
 from xtracectl.render.durations import duration, percent
 from xtracectl.render.table import count, number_of
 from xtracectl.summarizing import Report

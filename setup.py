@@ -21,6 +21,7 @@ COMPILED = {
     "tracelib.analysis.states": "tracelib/analysis/states.py",
     "tracelib.analysis.tables": "tracelib/analysis/tables.py",
     "tracelib.analysis.vcpus": "tracelib/analysis/vcpus.py",
+    "tracelib.kvmtrace.records": "tracelib/kvmtrace/records.py",
     "tracelib.rows": "tracelib/rows.py",
     "tracelib.segment.order": "tracelib/segment/order.py",
     "tracelib.export.engine": "tracelib/export/engine.py",

@@ -67,7 +67,7 @@ class TraceInfo:
     """What a file says of itself; None where it does not say."""
 
     kind: str
-    """ "store", "segment" or "xentrace"."""
+    """ "store", "segment", "xentrace" or "kvmtrace"."""
     name: str
     tsc_hz: int | None = None
     tsc_source: str | None = None
@@ -78,6 +78,12 @@ class TraceInfo:
     host: str | None = None
     anchors: list[ClockAnchor] = field(default_factory=list)
     segments: int = 0
+    layout: str | None = None
+    """How its records lie in it, where there are several ways."""
+    tick: str = "cycles"
+    """What a time stamp counts, in words."""
+    losses_unknown: str | None = None
+    """Why nothing can be known of losses; None where the file tells of them."""
 
     @property
     def xen_version(self) -> tuple[int, int] | None:

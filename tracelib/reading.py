@@ -11,7 +11,10 @@ from pathlib import Path
 
 from tracelib import compressed
 from tracelib.chunks import TraceReader
-from tracelib.errors import UsageError
+from tracelib.errors import FormatError, UsageError
+from tracelib.kvmtrace import names as kvmtrace
+from tracelib.kvmtrace.layout import Kind, magic_order
+from tracelib.kvmtrace.reader import KvmtraceReader
 from tracelib.segment.block import MAGIC, PAGE
 from tracelib.store.fsops import translated
 from tracelib.store.names import parse_name
@@ -25,17 +28,22 @@ STANDARD_INPUT = "-"
 _LOOK_PAGES = 16
 
 
-def open(path: str | os.PathLike[str]) -> TraceReader:
-    """Open a store directory, a segment, an xentrace file or pipe, or "-" (standard input).
+def open(
+    path: str | os.PathLike[str], *, kvmtrace_layout: Kind | None = None
+) -> TraceReader:
+    """Open a store directory, a segment, an xentrace file or pipe, "-" (standard input), or a
+    kvmtrace set: by one of its files, or by what they have in common.
 
     Decided by what is there, not by the name, except that a file named like a segment is
-    one, however damaged. Raises StoreError if it cannot be read, FormatError if it is
-    nothing we know, UsageError for an empty name or a standard input that is closed. The
-    caller closes the reader.
+    one, however damaged, and that a kvmtrace file's name says of which CPU it is. Raises
+    StoreError if it cannot be read, FormatError if it is nothing we know, UsageError for an
+    empty name or a standard input that is closed. The caller closes the reader.
     """
     name = os.fspath(path)
     if name == STANDARD_INPUT:
         return _open_pipe(_standard_input(), name)
+    if members := kvmtrace.members(name):
+        return KvmtraceReader(members, name, kvmtrace_layout)
     if is_store(name):
         return StoreReader(Path(name))
     place = Path(name)
@@ -73,6 +81,11 @@ def _reader_of(descriptor: int, name: str, place: Path) -> TraceReader:
         with translated("read", place):
             start = os.pread(descriptor, compressed.LOOK_BYTES, 0)
         compressed.refuse(start, name)
+        if magic_order(start) is not None:
+            raise FormatError(
+                "it begins as kvmtrace's files do, whose names tell the CPU", file=name, offset=0,
+                hint="call it NAME.kvmtrace.CPU, such as x.kvmtrace.0",
+            )
         if not _has_blocks(descriptor, place):
             return XentraceReader(os.dup(descriptor), name)
         return SegmentReader(place)
@@ -92,14 +105,16 @@ def _open_pipe(descriptor: int, name: str) -> TraceReader:
     return reader
 
 
-def parts(path: str | os.PathLike[str]) -> list[Callable[[], TraceReader]]:
+def parts(
+    path: str | os.PathLike[str], *, kvmtrace_layout: Kind | None = None
+) -> list[Callable[[], TraceReader]]:
     """Like `open`, but a store comes one boot of the hypervisor after the other: time stamps
     of different boots have nothing in common, so each part is merged and dated by itself.
 
     Each part is to be called for its reader. Raises StoreError, UsageError.
     """
-    if not is_store(path):
-        return [partial(open, path)]
+    if kvmtrace.members(os.fspath(path)) or not is_store(path):
+        return [partial(open, path, kvmtrace_layout=kvmtrace_layout)]
     with StoreReader(Path(path)) as store:
         boots = store.boots()
     return [partial(StoreReader, Path(path), first=first, last=last) for first, last in boots]

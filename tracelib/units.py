@@ -28,6 +28,9 @@ Nanoseconds = NewType("Nanoseconds", int)
 
 IDLE_DOMAIN = DomId(0x7FFF)
 
+PROCESSES = DomId(1 << 32)
+"""From here on a DomId is a process: what a guest of KVM is. Its pid is added."""
+
 _SIZE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _HZ_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _TIME_UNITS = {

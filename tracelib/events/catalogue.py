@@ -1,4 +1,7 @@
-"""The event catalogue: every record Xen writes, and the look-ups by number and length."""
+"""The event catalogue: every record Xen writes, and the look-ups by number and length.
+
+The look-ups know KVM's events too (tracelib.events.kvm), which have numbers of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from tracelib.events.emul import HVM_EMUL
 from tracelib.events.gen import DOM0OP, GEN
 from tracelib.events.hvm import HVM_ENTRYEXIT, HVM_HANDLER
 from tracelib.events.hw import HW_IRQ, HW_PM
+from tracelib.events.kvm import KVM, KVM_NAMES
 from tracelib.events.layout import EventType, Version, event
 from tracelib.events.mem import MEM
 from tracelib.events.pv import PV_ENTRY, PV_SUBCALL
@@ -31,12 +35,13 @@ GUEST_NAME = "guest_event"
 NAMES: MappingProxyType[int, str] = MappingProxyType({
     form.event: form.name for form in CATALOGUE
 })
-"""Event number to name; guest events, being a range, are not in it."""
+"""Event number to name; guest events, being a range, are not in it, nor are KVM's, which no
+mask of Xen's lets through."""
 
 
 def _by_length() -> dict[tuple[int, int], tuple[EventType, ...]]:
     found: dict[tuple[int, int], tuple[EventType, ...]] = {}
-    for form in CATALOGUE:
+    for form in (*CATALOGUE, *KVM):
         key = form.event, form.words
         found[key] = (*found.get(key, ()), form)
     return found
@@ -76,7 +81,7 @@ def layout_changed(number: int, extra_words: int) -> bool:
 
 def event_name(number: int) -> str:
     """The event's name; its number as "0x0001f0ff" if it has none."""
-    name = NAMES.get(number)
+    name = NAMES.get(number) or KVM_NAMES.get(number)
     if name is not None:
         return name
     return GUEST_NAME if GUEST_FIRST <= number <= GUEST_LAST else f"0x{number:08x}"

@@ -1,4 +1,4 @@
-"""VM exit reasons of Intel and AMD, by the names Xen's sources give them.
+"""VM exit reasons of Intel and AMD, by the names Xen's sources give them; PowerPC's for KVM.
 
 Since Xen 4.19 the event says whose numbers a record has (0x81002 Intel's, 0x81003 AMD's);
 before, both vendors' were logged under 0x81002, and only the CPU's vendor tells them
@@ -12,7 +12,7 @@ from typing import Literal
 
 from tracelib.events.names import name_of
 
-Family = Literal["vmx", "svm"]
+Family = Literal["vmx", "svm", "ppc"]
 
 VMX_EXITS: tuple[str | None, ...] = (
     "EXCEPTION_NMI", "EXTERNAL_INTERRUPT", "TRIPLE_FAULT", "INIT", "SIPI",
@@ -89,12 +89,27 @@ def svm_exit_name(code: int) -> str:
     return "INVALID" if code == SVM_INVALID else name_of(SVM_EXITS, code)
 
 
+PPC_EXITS: tuple[str | None, ...] = (
+    "CRITICAL", "MACHINE_CHECK", "DATA_STORAGE", "INST_STORAGE", "EXTERNAL", "ALIGNMENT",
+    "PROGRAM", "FP_UNAVAIL", "SYSCALL", "AP_UNAVAIL", "DECREMENTER", "FIT", "WATCHDOG",
+    "DTLB_MISS", "ITLB_MISS", "DEBUG",
+)  # fmt: skip
+"""Why a guest on PowerPC left: BOOKE_INTERRUPT_* of Linux 2.6.28, asm/kvm_asm.h."""
+
+
+def ppc_exit_name(number: int) -> str:
+    """A PowerPC interrupt by name."""
+    return name_of(PPC_EXITS, number)
+
+
 def exit_name(family: Family | None, reason: int) -> str:
     """An exit reason of a known family by name; a number where either is unknown."""
     if family == "vmx":
         return vmx_exit_name(reason)
     if family == "svm":
         return svm_exit_name(reason)
+    if family == "ppc":
+        return ppc_exit_name(reason)
     return str(reason)
 
 

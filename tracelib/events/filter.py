@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from tracelib.errors import UsageError
 from tracelib.events.catalogue import GUEST_FIRST, GUEST_LAST, GUEST_NAME, NAMES
 from tracelib.events.classes import CLASSES, SUBCLASSES
+from tracelib.events.kvm import KVM_CLASS, KVM_CLASSES, KVM_NAMES
 from tracelib.records import CLASS_MASK, EVENT_MASK
 
 _HINT = "write an event such as vmexit or 0x81102, a class such as sched.min, or a pattern"
@@ -57,6 +58,10 @@ def _range(term: str) -> tuple[int, int] | None:
         return GUEST_FIRST, GUEST_LAST
     if term in SUBCLASSES:
         return SUBCLASSES[term], SUBCLASSES[term] | 0xFFF
+    if term in KVM_CLASSES:
+        return KVM_CLASSES[term], KVM_CLASSES[term] | 0xFFF
+    if term == "kvm":
+        return KVM_CLASS, KVM_CLASS | 0xFFFF
     if term in CLASSES:
         first = CLASSES[term] & CLASS_MASK
         return first, first | 0xFFFF
@@ -66,7 +71,10 @@ def _range(term: str) -> tuple[int, int] | None:
 def _ids(term: str) -> set[int]:
     if match := _ID.match(term):
         return {_number(term, int(match[2], 16))}
-    found = {number for number, name in NAMES.items() if fnmatchcase(name, term)}
+    found = {
+        number for names in (NAMES, KVM_NAMES) for number, name in names.items()
+        if fnmatchcase(name, term)
+    }
     if not found:
         raise _unknown(term)
     return found
@@ -85,6 +93,7 @@ def _unknown(term: str) -> UsageError:
         return UsageError("the list of events has an empty part", hint=_HINT)
     if set(term) & set("*?["):
         return UsageError(f"no event has a name like {term!r}", hint=_HINT)
-    close = difflib.get_close_matches(term, [*NAMES.values(), *CLASSES, *SUBCLASSES], n=1)
+    known = [*NAMES.values(), *KVM_NAMES.values(), *CLASSES, *SUBCLASSES, "kvm", *KVM_CLASSES]
+    close = difflib.get_close_matches(term, known, n=1)
     hint = f"did you mean {close[0]}?" if close else _HINT
     return UsageError(f"no event or class is called {term!r}", hint=hint)

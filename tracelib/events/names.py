@@ -63,6 +63,9 @@ INTERRUPT_SOURCES = ("none", "pic", "lapic", "nmi", "mce", "vector")
 SHUTDOWN_REASONS = ("poweroff", "reboot", "suspend", "crash", "watchdog", "soft_reset")
 """SHUTDOWN_* of xen/include/public/sched.h."""
 
+EMULATION_RESULTS = ("done", "do_mmio", "do_dcr", "fail")
+"""enum emulation_result of Linux 2.6.28, arch/powerpc/include/asm/kvm_ppc.h."""
+
 SHADOW_FLAGS = (
     "set_ad", "set_a", "shadow_l1_get_ref", "shadow_l1_put_ref", "l2_propagate",
     "set_changed", "set_flush", "set_error", "demote", "promote", "wrmap",

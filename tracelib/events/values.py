@@ -7,12 +7,15 @@ from types import MappingProxyType
 
 from tracelib.cpulist import format_cpu_list
 from tracelib.events import exits, names
+from tracelib.units import PROCESSES
 
 _INT_MIN = -(1 << 31)
 
 
 def domain_name(domain: int) -> str:
-    """ "d7"; domains that are no guests by name, such as "idle"."""
+    """ "d7"; domains that are no guests by name, such as "idle"; "pid4711" for KVM's guests."""
+    if domain >= PROCESSES:
+        return f"pid{domain - PROCESSES}"
     return names.SPECIAL_DOMAINS.get(domain, f"d{domain}")
 
 
@@ -80,5 +83,8 @@ KINDS: MappingProxyType[str, Callable[[int], str]] = MappingProxyType({
     "shadow": _shadow_flags,
     "vmx": exits.vmx_exit_name,
     "svm": exits.svm_exit_name,
+    "ppc": exits.ppc_exit_name,
+    "pid": str,
+    "emulated": lambda value: names.name_of(names.EMULATION_RESULTS, value),
 })
 """By the kind that a row of the catalogue gives its field."""

@@ -13,7 +13,7 @@ from tracelib.events.layout import EventType, Field
 from tracelib.events.values import vcpu_name
 from tracelib.export.program import Program, Value
 
-_NUMBERS = frozenset({"dec", "x", "dom", "vcpu", "ns", "slice", "opt", "ec", "budget"})
+_NUMBERS = frozenset({"dec", "x", "dom", "vcpu", "pid", "ns", "slice", "opt", "ec", "budget"})
 """Kinds whose number says it all; the others have names, which JSON gives beside it."""
 
 _LOW32 = 0xFFFFFFFF
@@ -81,7 +81,7 @@ def _value_text(program: Program, field: Field) -> None:
     value = value_of(field)
     if field.constant is not None:
         program.text(field.text(field.constant))
-    elif field.kind in ("dec", "vcpu"):
+    elif field.kind in ("dec", "vcpu", "pid"):
         (program.signed if field.signed else program.decimal)(value)
     elif field.kind == "x" and not field.signed:
         program.text("0x")

@@ -11,6 +11,7 @@ import numpy as np
 from tracelib.columns import I64, U32, Columns
 from tracelib.events.catalogue import lookup
 from tracelib.events.layout import EventType, Field
+from tracelib.units import PROCESSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ def named_domains(group: Group) -> Iterator[I64]:
         for field in group.form.fields:
             if field.kind == "dom":
                 yield values_of(field, group.records)
+            elif field.kind == "pid":
+                yield values_of(field, group.records) + PROCESSES
 
 
 def values_of(field: Field, records: Columns) -> I64:

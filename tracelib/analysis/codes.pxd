@@ -63,6 +63,10 @@ cdef enum:
     GAP = 7
     REMOVE = 8
     CREATE = 9
+    OWNED = 10
+    OWNED_EXIT = 10
+    OWNED_ENTRY = 11
+    OWNED_HANDLER = 12
 
     WANT_EXITS = 1
     WANT_SPELLS = 2

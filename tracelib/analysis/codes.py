@@ -95,6 +95,11 @@ CONTINUE = 6
 GAP = 7
 REMOVE = 8
 CREATE = 9
+OWNED = 10
+"""From here on, of KVM: records that name the vCPU they are of, whoever was seen to run."""
+OWNED_EXIT = 10
+OWNED_ENTRY = 11
+OWNED_HANDLER = 12
 
 # What is noted event by event: which is wanted, the tags of rows, and their columns.
 WANT_EXITS = 1

@@ -15,7 +15,7 @@ ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 ctypedef const unsigned int *const_words
 
-cdef uint64 _NEVER
+cdef uint64 _NEVER, _PROCESSES
 cdef uint32 _NOBODY
 cdef Py_ssize_t _FORM_STRIDE, _ACTION, _CLASS, _KIND, _WORD, _SHIFT, _MASK, _CLASSES, _MOST_BINS, _BIN_WORDS
 cdef uint32 _HASH_FACTOR, _WORD_MASK
@@ -66,6 +66,9 @@ cdef class Engine:
     @cython.locals(action=uint64, vcpu=Vcpu, slot=Vcpu, owner=uint64, kind=uint64, value=uint64)
     cdef _do(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
              Py_ssize_t place, uint32 event, uint64 before)
+    @cython.locals(action=uint64, process=uint64, vcpu=Vcpu, owner=uint64, kind=uint64)
+    cdef _owned(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
+                Py_ssize_t place)
     @cython.locals(mask=uint64, word=Py_ssize_t, value=uint64)
     cdef uint64 _value(self, const_words data, Py_ssize_t body, Py_ssize_t place) noexcept
     @cython.locals(notes=Notes, at=Py_ssize_t, extra=uint32, pair=Py_ssize_t, value=uint64)

@@ -34,6 +34,7 @@ value of a tally is: word, bits to shift it by, mask; a mask of 0 means no value
 # C constants when compiled, by their types in engine.pxd.
 _NEVER = 0xFFFFFFFFFFFFFFFF
 _NOBODY = 0xFFFFFFFF
+_PROCESSES = 1 << 32
 _MOST_FORMS = 1 << 18
 _FORM_COLUMNS = 7
 _FORM_STRIDE = _FORM_COLUMNS + codes.KEYS
@@ -294,6 +295,9 @@ class Engine:
         if action == codes.CREATE:
             self.states.create(data[body], cpu.key)
             return
+        if action >= codes.OWNED:
+            self._owned(cpu, data, body, extra, place)
+            return
         vcpu = cpu.current if cpu.current is not None else cpu.nobody
         # Another CPU's clock says that it is there: pair what it did here by itself.
         slot = vcpu if vcpu.cpu == cpu.number else cpu.nobody
@@ -313,6 +317,24 @@ class Engine:
                 self.pairs.handler(slot, owner, kind, value)
             else:
                 self.pairs.tally(owner, kind, value)
+
+    def _owned(
+        self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int
+    ) -> None:
+        """A record that says in its first two words whose it is: process and vCPU."""
+        action = self.volume.cells[place + _ACTION]
+        process = data[body] | _PROCESSES
+        vcpu = self.states.vcpu(process << 16 | data[body + 1])
+        self.states.seen_on(cpu, vcpu)
+        owner = self.states.owner(cpu, vcpu)
+        if action == codes.OWNED_ENTRY:
+            self.pairs.entry(vcpu, cpu.key)
+        elif action == codes.OWNED_EXIT:
+            self.pairs.exit(vcpu, owner, 0, data[body + 2], cpu.key)
+            vcpu.exit_address = _address(data, body + 2, extra - 2)
+        else:
+            kind = self.volume.cells[place + _KIND]
+            self.pairs.handler(vcpu, owner, kind, self._value(data, body, place))
 
     def _value(self, data: memoryview, body: int, place: int) -> int:
         """What a tally is by; _NEVER if the record does not say."""

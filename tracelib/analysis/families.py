@@ -9,6 +9,7 @@ from tracelib.events.exits import Family, guess_family
 
 FAMILIES: dict[str, Family] = {
     "vmx": "vmx", "svm": "svm", "intel": "vmx", "amd": "svm",
+    "ppc": "ppc", "powerpc": "ppc",
     "genuineintel": "vmx", "authenticamd": "svm", "hygongenuine": "svm",
 }
 

@@ -9,6 +9,7 @@ from tracelib.analysis import codes
 from tracelib.analysis.engine import Plan
 from tracelib.events.catalogue import event_name, layout_changed, lookup
 from tracelib.events.hvm import NESTED
+from tracelib.events.kvm import HANDLER, OWNER_WORDS, VMENTRY, VMEXIT
 from tracelib.records import EVENT_MASK, EXTRA_MASK, EXTRA_SHIFT, LOST_RECORDS
 
 PAGE_BITS = 12
@@ -40,6 +41,15 @@ VALUES: MappingProxyType[str, tuple[str, int]] = MappingProxyType({
     "irq_clear_vector": ("irq", 0), "irq_move_finish": ("irq", 0),
     "irq_assign_vector": ("irq", 0), "irq_unmapped_vector": ("vec", 0),
     "pm_idle_entry": ("cx", 0), "pm_idle_exit": ("cx", 0), "pm_freq_change": ("new_freq", 0),
+    # KVM's handlers.
+    "kvm_page_fault": ("error_code", 0), "kvm_tdp_fault": ("gpa", PAGE_BITS),
+    "kvm_inj_virq": ("vector", 0), "kvm_redeliver_evt": ("vector", 0),
+    "kvm_intr": ("vector", 0), "kvm_apic_access": ("offset", 0),
+    "kvm_io_read": ("port", 0), "kvm_io_write": ("port", 0),
+    "kvm_cr_read": ("cr", 0), "kvm_cr_write": ("cr", 0),
+    "kvm_dr_read": ("dr", 0), "kvm_dr_write": ("dr", 0),
+    "kvm_msr_read": ("msr", 0), "kvm_msr_write": ("msr", 0),
+    "kvm_cpuid": ("leaf", 0), "kvm_vmmcall": ("eax", 0), "kvm_ppc_instr": ("emulated", 0),
 })  # fmt: skip
 """By event: the field that its records are told apart by, and how many low bits of it do
 not matter. Events of the classes below that are not here are only counted."""
@@ -75,19 +85,25 @@ class Kind(NamedTuple):
 class Forms:
     """The engine's plans; and what the kinds of tallies in them stand for."""
 
-    def __init__(self, *, family: str | None, version: tuple[int, int] | None) -> None:
+    def __init__(
+        self, *, family: str | None, version: tuple[int, int] | None, kvm: bool = False
+    ) -> None:
+        """`kvm`: the records are KVM's (tracelib.events.kvm), none of them Xen's."""
         self.kinds: list[Kind] = []
         """By number."""
         self.assumed: set[str] = set()
         """Events whose layout is the newest one's only because nobody says which Xen it was."""
         self._family = family
         self._version = version
+        self._kvm = kvm
         self._numbers: dict[str, int] = {}
 
     def learn(self, header: int) -> Plan:
         """The plan for records with this header."""
         event, extra = header & EVENT_MASK, header >> EXTRA_SHIFT & EXTRA_MASK
         number = class_number(event)
+        if self._kvm:
+            return self._learn_owned(event, extra, number)
         action, kind = _control(event, extra)
         if action != codes.NOTHING:
             return action, number, kind, 0, 0, 0
@@ -96,6 +112,17 @@ class Forms:
             return codes.NOTHING, number, 0, 0, 0, 0
         action = codes.HANDLER if group in _HANDLERS else codes.TALLY
         return action, number, *self._tally(event, extra, group)
+
+    def _learn_owned(self, event: int, extra: int, number: int) -> Plan:
+        """The plan for records that name a process and a vCPU first."""
+        if event == VMENTRY:
+            return codes.OWNED_ENTRY, number, 0, 0, 0, 0
+        if event == VMEXIT:
+            action = codes.OWNED_EXIT if extra > OWNER_WORDS else codes.NOTHING
+            return action, number, 0, 0, 0, 0
+        if event & ~0xFFF != HANDLER:
+            return codes.NOTHING, number, 0, 0, 0, 0
+        return codes.OWNED_HANDLER, number, *self._tally(event, extra, "hvm")
 
     def _tally(self, event: int, extra: int, group: str) -> tuple[int, int, int, int]:
         name = event_name(event)

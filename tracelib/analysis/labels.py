@@ -6,6 +6,7 @@ from functools import cache
 
 from tracelib.analysis.forms import VALUES
 from tracelib.events.catalogue import CATALOGUE
+from tracelib.events.kvm import KVM
 from tracelib.events.layout import Field
 
 
@@ -26,5 +27,6 @@ def _field(event: str) -> Field | None:
     if event not in VALUES:
         return None
     wanted, _ = VALUES[event]
-    fields = (field for form in CATALOGUE if form.name == event for field in form.fields)
+    forms = (*CATALOGUE, *KVM)
+    fields = (field for form in forms if form.name == event for field in form.fields)
     return next((field for field in fields if field.name == wanted), None)

@@ -11,7 +11,7 @@ from tracelib.analysis import codes
 from tracelib.analysis.analyze import NOBODY, Analysis
 from tracelib.analysis.histograms import bucket_middle
 from tracelib.analysis.vcpus import Vcpu
-from tracelib.events.values import vcpu_name
+from tracelib.events.values import domain_name, vcpu_name
 from tracelib.units import IDLE_DOMAIN, CpuId, DomId, VcpuId
 
 By = Literal["domain", "vcpu", "cpu"]
@@ -64,7 +64,7 @@ class Owner(NamedTuple):
         if self.domain is None:
             return "d?v?" if self.cpu is None else f"cpu{self.cpu}"
         if self.vcpu is None:
-            return "idle" if self.domain == IDLE_DOMAIN else f"d{self.domain}"
+            return domain_name(self.domain)
         return vcpu_name(self.domain, self.vcpu)
 
     @property

@@ -25,8 +25,9 @@ cdef class States:
 
     @cython.locals(nobody=Vcpu, cpu=Cpu)
     cpdef Cpu add_cpu(self, int number)
-    cpdef Vcpu vcpu(self, uint32 who)
+    cpdef Vcpu vcpu(self, uint64 who)
     cpdef uint64 owner(self, Cpu cpu, Vcpu vcpu) except? 0
+    cpdef seen_on(self, Cpu cpu, Vcpu vcpu)
 
     @cython.locals(vcpu=Vcpu)
     cpdef change(self, Cpu cpu, uint32 who, int old, int new, uint64 now)

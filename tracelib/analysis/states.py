@@ -65,6 +65,12 @@ class States:
         """By whom to keep what a vCPU does on a CPU."""
         return cpu.number if self.by_cpu else vcpu.index
 
+    def seen_on(self, cpu: Cpu, vcpu: Vcpu) -> None:
+        """A record of this CPU is of a vCPU of which nothing says when it comes and goes."""
+        if vcpu.cpu != cpu.number:
+            vcpu.moves += vcpu.cpu != codes.NOWHERE
+            vcpu.cpu = cpu.number
+
     # What records say
 
     def change(self, cpu: Cpu, who: int, old: int, new: int, now: int) -> None:

@@ -11,7 +11,7 @@ ctypedef const unsigned int *const_words
 
 @cython.final
 cdef class Vcpu:
-    cdef readonly uint32 who
+    cdef readonly uint64 who
     cdef readonly Py_ssize_t index
     cdef public int state, before, cpu
     cdef public uint64 since, moves, contradictions

@@ -19,7 +19,8 @@ class Vcpu:
     """One vCPU. Also made for each CPU, to stand for whoever runs there unknown to us."""
 
     def __init__(self, who: int, index: int, start: int) -> None:
-        """`who` is domain << 16 | number; `index` names it in keys of tables."""
+        """`who` is domain << 16 | number, in which a domain from units.PROCESSES on is a process;
+        `index` names it in keys of tables."""
         self.who = who
         self.index = index
         self.state = codes.UNKNOWN

@@ -10,6 +10,7 @@ from tracelib.analysis.analyze import Analysis
 from tracelib.analysis.forms import class_number
 from tracelib.events.catalogue import event_name
 from tracelib.events.classes import LEAVES
+from tracelib.events.kvm import KVM_CLASSES
 from tracelib.records import EVENT_MASK, record_bytes
 from tracelib.units import CpuId, Tsc
 
@@ -89,8 +90,9 @@ def class_name(event: int) -> str:
 
 
 ALL_PARTS = 0x0FFFF000
-_PARTS = {mask: name for name, mask in LEAVES.items()}
-_NAMES = {class_number(mask): name.partition(".")[0] for name, mask in LEAVES.items()}
+_LEAVES = {**LEAVES, **KVM_CLASSES}
+_PARTS = {mask: name for name, mask in _LEAVES.items()}
+_NAMES = {class_number(mask): name.partition(".")[0] for name, mask in _LEAVES.items()}
 
 
 def _bins(analysis: Analysis) -> list[Bin]:

@@ -24,7 +24,14 @@ def members(path: str) -> dict[CpuId, Path]:
     A path that exists stands for itself alone. One that does not stands for the files that
     add to it a CPU's number, or ".kvmtrace" and that, which is what kvmtrace's -o is given.
     """
-    place = Path(path)
+    try:
+        return _members(Path(path))
+    except (OSError, ValueError):
+        # Whoever opens the path says what is wrong with it.
+        return {}
+
+
+def _members(place: Path) -> dict[CpuId, Path]:
     cpu = member_cpu(place.name)
     if cpu is not None:
         return {cpu: place} if place.is_file() else {}
@@ -32,12 +39,8 @@ def members(path: str) -> dict[CpuId, Path]:
         return {}
     wanted = place.name if place.name.endswith(_SUFFIX) else place.name + _SUFFIX
     found: dict[CpuId, Path] = {}
-    try:
-        for entry in place.parent.iterdir():
-            cpu = member_cpu(entry.name)
-            if cpu is not None and entry.name == f"{wanted}.{cpu}":
-                found[cpu] = entry
-    except OSError:
-        # Whoever opens the path says what is wrong with it.
-        return {}
+    for entry in place.parent.iterdir():
+        cpu = member_cpu(entry.name)
+        if cpu is not None and entry.name == f"{wanted}.{cpu}":
+            found[cpu] = entry
     return dict(sorted(found.items()))

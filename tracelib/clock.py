@@ -34,6 +34,17 @@ MAX_HZ = 10**12
 NO_RATE_HINT = "this trace does not say its clock rate; give it with --cpu-hz, e.g. --cpu-hz 2.4G"
 
 
+CYCLES = "cycles"
+"""TraceInfo.tick of all traces but some of KVM's."""
+
+
+def without_rate(info: TraceInfo) -> str:
+    """In what times are, of a trace of which nobody knows the rate, and what would help."""
+    if info.tick == CYCLES:
+        return "cycles; the clock rate is not known (--cpu-hz)"
+    return f"{info.tick}; the files do not tell which (--kvmtrace-layout)"
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """Cycles per second, and who says so."""

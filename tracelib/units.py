@@ -46,6 +46,7 @@ _TIME_UNITS = {
     "w": 7 * 86400 * 10**9,
 }
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z")
+_MOST_DOMAIN = 0xFFFF
 _MAX_DIGITS = 100
 """Python refuses to turn more than 4300 into a number."""
 
@@ -80,6 +81,20 @@ def parse_hz(text: str) -> int:
     if hz == 0:
         raise UsageError("a clock rate of 0 is impossible", hint="write it like 2.1G or 2100M")
     return hz
+
+
+def parse_domain(text: str) -> DomId:
+    """A domain from "3" or "d3", or a guest of KVM from "pid4711". Raises UsageError."""
+    match = re.fullmatch(r"d?([0-9]{1,5})", text.strip().lower())
+    if match is not None and int(match[1]) <= _MOST_DOMAIN:
+        return DomId(int(match[1]))
+    match = re.fullmatch(r"pid([0-9]{1,7})", text.strip().lower())
+    if match is not None:
+        return DomId(PROCESSES + int(match[1]))
+    raise UsageError(
+        f"{text!r} is no domain",
+        hint="write its number, such as 3 or d3; pid4711 for a guest of KVM",
+    )
 
 
 def format_size(size: int) -> str:

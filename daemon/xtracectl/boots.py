@@ -6,16 +6,19 @@ from collections.abc import Callable
 
 from tracelib.chunks import TraceReader
 from tracelib.errors import UsageError
+from tracelib.kvmtrace.layout import Kind
 from tracelib.reading import parts
 
 Opener = Callable[[], TraceReader]
 
 
-def chosen(path: str, boot: int | None) -> list[Opener]:
+def chosen(
+    path: str, boot: int | None, *, kvmtrace_layout: Kind | None = None
+) -> list[Opener]:
     """What opens each part of an input, oldest boot first: all of them, or one. Boots count
     from 1, the oldest, or back from 0, the last. Raises StoreError; UsageError if there is no
     such boot."""
-    found = parts(path)
+    found = parts(path, kvmtrace_layout=kvmtrace_layout)
     if boot is None:
         return list(found)
     index = boot - 1 if boot > 0 else boot + len(found) - 1

@@ -10,9 +10,10 @@ import numpy as np
 
 from tracelib.batches import first_tsc
 from tracelib.chunks import Chunk, TraceReader, watched
-from tracelib.clock import Clock, find_rate
+from tracelib.clock import CYCLES, Clock, find_rate, without_rate
 from tracelib.columns import Columns, gathered
 from tracelib.counting import Counts
+from tracelib.errors import UsageError
 from tracelib.export.groups import Catalogue
 from tracelib.export.timebase import TimeBase
 from tracelib.export.windows import WindowWriter, with_losses
@@ -25,6 +26,9 @@ from xtracectl.formats import Format
 from xtracectl.inputs import warn
 from xtracectl.request import Request
 from xtracectl.sink import Sink
+
+_OF_XEN = ("xentrace", "perfetto")
+"""Formats of records as Xen writes them, and of what Xen's scheduler did."""
 
 _LOOK_BYTES = 32 << 20
 """What is put in order at once while following."""
@@ -39,6 +43,11 @@ class Dump:
     ) -> None:
         """`form` is None for xentrace's own format. `since` leaves out what is earlier, like
         the request's."""
+        if reader.info.kind == "kvmtrace" and request.format in _OF_XEN:
+            raise UsageError(
+                f"--format {request.format} is for Xen's records, not KVM's",
+                hint="text, json, csv and parquet take any",
+            )
         self.left = left
         self._reader = reader
         self._out = out
@@ -106,18 +115,25 @@ class Dump:
 
     def finish(self) -> None:
         """Say on standard error what was missing."""
-        lost = self._seen
+        lost, info = self._seen, self._reader.info
+        if info.losses_unknown is not None:
+            warn(f"{info.name}: losses are unknown: {info.losses_unknown}")
         if lost.gaps:
             causes = [f"{cause} {number}" for cause, number in sorted(lost.lost_by_cause.items())]
             causes += [f"{cause} unknown" for cause in sorted(lost.unknown_losses)]
-            warn(f"{self._reader.info.name}: records lost in {lost.gaps} gaps: {', '.join(causes)}")
+            warn(f"{info.name}: records lost in {lost.gaps} gaps: {', '.join(causes)}")
         for problem in self._reader.problems:
             warn(str(problem))
 
     def say_clock(self) -> None:
         """Say on standard error what the times are."""
+        info = self._reader.info
+        if info.layout is not None:
+            warn(f"{info.name}: a {info.kind} set, {info.layout}")
         if self._form is not None:
-            warn(f"{self._reader.info.name}: {self._form.clock(self._times)}")
+            known = self._times.clock.rate is not None or info.tick == CYCLES
+            said = self._form.clock(self._times) if known else f"times: {without_rate(info)}"
+            warn(f"{info.name}: {said}")
 
     def _wanted(self, losses: Iterable[Loss]) -> list[Loss]:
         return [loss for loss in losses if self._selection.wants_cpu(loss.cpu)]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracelib.errors import UsageError, XtraceError
+from tracelib.kvmtrace.layout import OPTION, Kind
+from tracelib.kvmtrace.names import members
 from tracelib.units import parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
@@ -20,13 +22,21 @@ from xtracectl.stopping import Stopped
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """INPUT..., and how to read times in them."""
+def add_inputs(parser: argparse.ArgumentParser, *, kvmtrace: bool = False) -> None:
+    """INPUT...; with `kvmtrace` they may be kvmtrace sets, and there is --kvmtrace-layout."""
+    more = "a kvmtrace set (NAME.kvmtrace for all its files, or one of them), " if kvmtrace else ""
     parser.add_argument(
         "inputs", nargs="*", metavar="INPUT",
-        help="a store's directory, a segment, an xentrace file, or - for standard input "
+        help=f"a store's directory, a segment, an xentrace file, {more}or - for standard input "
         "(default: the service's store)",
     )
+    if kvmtrace:
+        parser.add_argument(
+            OPTION, metavar="LAYOUT", type=_layout,
+            help="how records lie in a kvmtrace set, where its files do not tell: halves (Linux "
+            "2.6.26) or packed (2.6.27), with times in cycles; timestamp (2.6.28 to 2.6.30), in "
+            "nanoseconds",
+        )
 
 
 def add_clock(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +47,30 @@ def add_clock(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _layout(text: str) -> Kind:
+    try:
+        return Kind(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is no layout of kvmtrace", hint=f"one of {', '.join(Kind)}"
+        ) from None
+
+
+def refuse_kvmtrace(path: str, what: str) -> None:
+    """Raises UsageError for a kvmtrace set; `what` it cannot be used for."""
+    if members(path):
+        raise UsageError(
+            f"{path}: {what} takes Xen's traces, not KVM's",
+            hint="a kvmtrace set is for info, dump, summary and verify",
+        )
+
+
 def add_vendor(parser: argparse.ArgumentParser) -> None:
-    """--vendor: `vendor` is "vmx", "svm" or None."""
+    """--vendor: `vendor` is "vmx", "svm", "ppc" or None."""
     parser.add_argument(
         "--vendor", metavar="NAME", type=_vendor,
-        help="whose exit reasons those are, for traces that do not say: intel (vmx) or amd (svm)",
+        help="whose exit reasons those are, for traces that do not say: intel (vmx) or amd (svm); "
+        "powerpc (ppc) for kvmtrace",
     )
 
 
@@ -66,7 +95,7 @@ def _vendor(text: str) -> str:
 
     family = FAMILIES.get(text.lower())
     if family is None:
-        raise UsageError(f"{text!r} is no vendor", hint="intel (vmx) or amd (svm)")
+        raise UsageError(f"{text!r} is no vendor", hint="intel (vmx), amd (svm) or powerpc (ppc)")
     return family
 
 

@@ -7,9 +7,12 @@ import os
 import stat
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracelib.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracelib.kvmtrace.layout import Kind
 
 DEFAULT_STORE = Path("/var/lib/xtraced")
 DEFAULT_SOCKET = Path("/run/xtraced/control.sock")
@@ -29,6 +32,8 @@ class Options(argparse.Namespace):
     given_store: Path | None
     given_socket: Path | None
     given_config: Path | None
+    kvmtrace_layout: Kind | None = None
+    """Only some commands have the option."""
 
     @property
     def store(self) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tracelib.kvmtrace.names import members
 from tracelib.units import format_size
 
 _PATIENCE = 2.0
@@ -25,7 +26,7 @@ class Progress:
 
     def __init__(self, path: str, *, wanted: bool = True) -> None:
         """Of one input. `wanted`: False shows nothing, since the data is shown."""
-        self._total = _size(Path(path))
+        self._total = _size(path)
         self._read = 0
         self._started = time.monotonic()
         self._due = self._started + _PATIENCE
@@ -70,10 +71,12 @@ class Progress:
         self.clear()
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file, or of a directory's files; 0 if that cannot be told."""
+def _size(path: str) -> int:
+    """Bytes of a file, or of a directory's or a set's files; 0 if that cannot be told."""
     try:
-        status = path.stat()
+        if found := members(path):
+            return sum(member.stat().st_size for member in found.values())
+        status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):
             return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
         return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from tracelib.events.filter import EventFilter, parse_event_filter
 from tracelib.export.rules import Rules, read_rules
 from tracelib.export.timebase import Base
 from tracelib.selection import Selection
-from tracelib.units import CpuId, DomId, Nanoseconds, Tsc
+from tracelib.units import CpuId, DomId, Nanoseconds, Tsc, parse_domain
 from xtracectl.places import Options
 from xtracectl.times import Moment, parse_moment
 
@@ -51,7 +50,7 @@ class Request:
             since=None if options.since is None else parse_moment(options.since, now),
             until=None if options.until is None else parse_moment(options.until, now),
             cpus=None if options.cpu is None else parse_cpu_list(options.cpu),
-            domain=None if options.domain is None else _domain(options.domain),
+            domain=None if options.domain is None else parse_domain(options.domain),
             events=parse_event_filter(options.event) if options.event else None,
             limit=_limit(options.limit),
             family=options.vendor,
@@ -101,13 +100,6 @@ def _rules(options: Options) -> Rules | None:
     if options.format != "text":
         raise UsageError("--formats is for text", hint=f"leave out --format {options.format}")
     return read_rules(options.formats)
-
-
-def _domain(text: str) -> DomId:
-    match = re.fullmatch(r"d?([0-9]{1,5})", text.strip().lower())
-    if match is None or int(match[1]) > 0xFFFF:
-        raise UsageError(f"{text!r} is no domain", hint="write its number, such as 3 or d3")
-    return DomId(int(match[1]))
 
 
 def _limit(limit: int | None) -> int | None:

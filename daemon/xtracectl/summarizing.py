@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -16,16 +15,17 @@ from tracelib.analysis.exits import Exits, exits
 from tracelib.analysis.families import FAMILIES, Verdict, judge
 from tracelib.analysis.forms import Forms
 from tracelib.analysis.losslist import Losses, losses
-from tracelib.analysis.results import By
+from tracelib.analysis.results import Absent, By
 from tracelib.analysis.runstates import Runstates, runstates
 from tracelib.analysis.volume import Volume, volume
 from tracelib.analysis.where import Where
 from tracelib.chunks import Problem, TraceInfo, TraceReader
 from tracelib.clock import Clock, Rate, find_rate
-from tracelib.errors import UsageError
+from tracelib.kvmtrace.layout import Kind
+from tracelib.kvmtrace.reader import LOSSES_UNKNOWN
 from tracelib.reading import parts
 from tracelib.symbols import SymbolBook
-from tracelib.units import DomId, Nanoseconds, Tsc
+from tracelib.units import DomId, Nanoseconds, Tsc, parse_domain
 from xtracectl.places import Options
 from xtracectl.stopping import Stopped
 from xtracectl.times import Moment, parse_moment
@@ -37,7 +37,18 @@ SECTIONS = ("exits", "runstates", "pv", "volume", "losses")
 WHERE = "where"
 """One more section, which takes a look at each exit: only if it is asked for."""
 
-Section = Exits | Runstates | Activity | Volume | Losses | Where
+Section = Exits | Runstates | Activity | Volume | Losses | Where | Absent
+
+_NOT_IN_KVMTRACE = {
+    "runstates": Absent(
+        "Runstates", "not in a kvmtrace set: KVM did not record when vCPUs come and go"
+    ),
+    "pv": Absent(
+        "Hypercalls and other activity",
+        "not in a kvmtrace set; a guest's hypercalls are among its exits, as kvm_vmmcall",
+    ),
+    "losses": Absent("Losses", f"unknown: {LOSSES_UNKNOWN}"),
+}
 
 Progress = Callable[[int], None]
 
@@ -56,6 +67,7 @@ class Request:
     xen_version: tuple[int, int] | None = None
     book: SymbolBook | None = None
     """Names for code addresses."""
+    kvmtrace_layout: Kind | None = None
 
     @classmethod
     def parse(cls, options: Options) -> Request:
@@ -65,12 +77,13 @@ class Request:
         return cls(
             tuple(name for name in (*SECTIONS, WHERE) if name in chosen),
             cast(By, options.by),
-            None if options.domain is None else _domain(options.domain),
+            None if options.domain is None else parse_domain(options.domain),
             None if options.since is None else parse_moment(options.since, now),
             None if options.until is None else parse_moment(options.until, now),
             options.cpu_hz,
             options.vendor,
             options.xen_version,
+            kvmtrace_layout=options.kvmtrace_layout,
         )
 
 
@@ -104,7 +117,7 @@ def summarize(path: str, request: Request, progress: Progress) -> Iterator[Repor
 
     A signal that asks to end ends a report early; it is the last one then.
     """
-    found = parts(path)
+    found = parts(path, kvmtrace_layout=request.kvmtrace_layout)
     for place, part in enumerate(found, start=1):
         with closing(part()) as reader:
             report = _report(reader, (place, len(found)), request, progress)
@@ -179,6 +192,8 @@ def _section(
     name: str, analysis: Analysis, request: Request, info: TraceInfo
 ) -> Section:
     by, domain = request.by, request.domain
+    if info.kind == "kvmtrace" and name in _NOT_IN_KVMTRACE:
+        return _NOT_IN_KVMTRACE[name]
     if name == "exits":
         return exits(
             analysis, by=by, domain=domain, vendor=request.vendor,
@@ -211,11 +226,6 @@ def family(request: Request, info: TraceInfo) -> str | None:
 def forms(request: Request, info: TraceInfo) -> Forms:
     """What to do with which record, by what the user or the trace says of who wrote it."""
     version = request.xen_version or info.xen_version
-    return Forms(family=family(request, info), version=version)
-
-
-def _domain(text: str) -> DomId:
-    match = re.fullmatch(r"d?([0-9]{1,5})", text.strip().lower())
-    if match is None or int(match[1]) > 0xFFFF:
-        raise UsageError(f"{text!r} is no domain", hint="write its number, such as 3 or d3")
-    return DomId(int(match[1]))
+    return Forms(
+        family=family(request, info), version=version, kvm=info.kind == "kvmtrace"
+    )

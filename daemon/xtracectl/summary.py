@@ -10,6 +10,7 @@ import numpy as np
 from tracelib.chunks import Problem, TraceInfo, TraceReader
 from tracelib.clock import Clock, Rate, find_rate
 from tracelib.counting import Counts, count
+from tracelib.kvmtrace.layout import Kind
 from tracelib.reading import parts
 from tracelib.units import Nanoseconds
 from xtracectl.progress import Progress
@@ -33,11 +34,13 @@ class Summary:
     """CLOCK_REALTIME of the first time stamp; None without clock anchors."""
 
 
-def summarize(path: str, *, cpu_hz: int | None) -> Summary:
+def summarize(
+    path: str, *, cpu_hz: int | None, kvmtrace_layout: Kind | None = None
+) -> Summary:
     """Read an input through and sum it up. Raises StoreError, FormatError."""
     summary = Summary(TraceInfo("", path), None)
     with Progress(path) as progress:
-        for part in parts(path):
+        for part in parts(path, kvmtrace_layout=kvmtrace_layout):
             with closing(part()) as reader:
                 _add(summary, reader, cpu_hz, progress)
     return summary

@@ -65,8 +65,7 @@ class Commands:
 
     async def _flush(self, args: Args) -> Answer:
         del args
-        records, size = await self._service.flush()
-        return {"records": records, "bytes": size}
+        return (await self._service.flush())._asdict()
 
     async def _pause(self, args: Args) -> Answer:
         del args

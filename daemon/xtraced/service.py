@@ -35,7 +35,7 @@ from xtraced.incidents import UNEVENTFUL, Predecessor
 from xtraced.masking import MaskKeeper
 from xtraced.metadata import new_run_id, segment_metadata
 from xtraced.notify import Notifier
-from xtraced.report import Run, mask_status, report
+from xtraced.report import Flushed, Run, mask_status, report
 from xtraced.retention import Limits, Retention
 from xtraced.rotation import Rotation, RotationLimits
 from xtraced.segments import Opening, Sealed, SegmentStore, WritePolicy
@@ -278,13 +278,16 @@ class Service:
 
     # What the control socket and signals ask for
 
-    async def flush(self) -> tuple[int, int]:
-        """Drain every ring, and make all that was drained durable; records and bytes taken."""
+    async def flush(self) -> Flushed:
+        """Drain every ring, and make all that was drained durable."""
         records, size = self._drained_records(), self._drained_bytes()
+        # Before the drain: what was written by then is in the rings, and so taken now.
+        tsc = self._read_tsc()
         await self._drain_all("command")
         self.collector.hand_off()
         await self._writer.flush().wait()
-        return self._drained_records() - records, self._drained_bytes() - size
+        records, size = self._drained_records() - records, self._drained_bytes() - size
+        return Flushed(records, size, tsc, self._phase)
 
     def _drained_bytes(self) -> int:
         return sum(account.bytes for account in self.collector.accounts)
@@ -458,12 +461,15 @@ class Service:
         return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
 
     def _anchor(self) -> ClockAnchor | None:
-        tsc = None
-        with self._source_may_fail("read the clock"):
-            tsc = self._source.read_tsc()
+        tsc = self._read_tsc()
         if tsc is None:
             return None
         return ClockAnchor(tsc, self._clock.realtime(), self._clock.monotonic())
+
+    def _read_tsc(self) -> Tsc | None:
+        with self._source_may_fail("read the clock"):
+            return self._source.read_tsc()
+        return None
 
 
 def _ledger(directory: Path, clock: Clock) -> Ledger:

@@ -83,7 +83,9 @@ class Exits:
     handlers: list[TallyRow]
     """What the exits were about: registers, ports, pages, vectors."""
     unseen: float | None
-    """Share of the vCPUs' time that was lost or unknown."""
+    """Share of the vCPUs' time that was lost or unknown; None if that cannot be told."""
+    off_cpu_known: bool = True
+    """Whether the trace shows when vCPUs are off their CPUs; if not, costs include it."""
 
 
 def exits(
@@ -102,7 +104,8 @@ def exits(
         by, verdict, rows, engine.pairs.exits.others()[codes.SEEN],
         _running(analysis, by), _lone_entries(analysis, by, domain),
         tallies(analysis, by=by, domain=domain, groups=("hvm", "emul")),
-        unseen_share(guests(analysis, domain)),
+        None if analysis.forms.kvm else unseen_share(guests(analysis, domain)),
+        off_cpu_known=not analysis.forms.kvm,
     )
 
 

@@ -95,14 +95,14 @@ class Forms:
         """Events whose layout is the newest one's only because nobody says which Xen it was."""
         self._family = family
         self._version = version
-        self._kvm = kvm
+        self.kvm = kvm
         self._numbers: dict[str, int] = {}
 
     def learn(self, header: int) -> Plan:
         """The plan for records with this header."""
         event, extra = header & EVENT_MASK, header >> EXTRA_SHIFT & EXTRA_MASK
         number = class_number(event)
-        if self._kvm:
+        if self.kvm:
             return self._learn_owned(event, extra, number)
         action, kind = _control(event, extra)
         if action != codes.NOTHING:

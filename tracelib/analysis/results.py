@@ -76,6 +76,14 @@ class Owner(NamedTuple):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A section that this kind of trace cannot have."""
+
+    title: str
+    reason: str
+
+
 def split(who: int) -> tuple[DomId, VcpuId]:
     """domain << 16 | number."""
     return DomId(who >> 16), VcpuId(who & 0xFFFF)

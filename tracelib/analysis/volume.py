@@ -53,7 +53,7 @@ class Volume:
     unknown_events: int = 0
     """Records of events that are not in the catalogue; `events` has them by number."""
     unseen: float | None = None
-    """Share of the CPUs' time in which records were lost."""
+    """Share of the CPUs' time in which records were lost; None if that cannot be told."""
 
 
 def volume(analysis: Analysis) -> Volume:
@@ -79,7 +79,8 @@ def volume(analysis: Analysis) -> Volume:
         if who == codes.CPU_LOST
     )
     whole = analysis.span * len(analysis.engine.cpus)
-    found.unseen = lost / whole if whole else None
+    known = whole and not analysis.forms.kvm
+    found.unseen = lost / whole if known else None
     return found
 
 

@@ -91,7 +91,7 @@ class Whereabouts:
             rows.values(),
             key=lambda row: (row.owner.order, -row.cost, -row.count, row.address, row.what),
         )
-        unseen = unseen_share(guests(analysis, domain))
+        unseen = None if analysis.forms.kvm else unseen_share(guests(analysis, domain))
         return Where(by, verdict, ordered, self._others, unseen)
 
 

@@ -4,7 +4,8 @@
     status     -                    tracelib.status.Status as a map
     subscribe  interval (ns)        streams status: one item now, then one an interval
     rotate     -                    {sealed: file name or null, records, bytes}
-    flush      -                    {records, bytes}: drained, and safe on disk
+    flush      -                    {records, bytes, tsc, state}: drained, and safe on disk, is
+                                    everything from before `tsc` (null: that is not known)
     pause      -                    {state}: tracing off, rings drained
     resume     -                    {state}
     mask       events, cpus         tracelib.status.MaskStatus as a map; without arguments

@@ -98,8 +98,3 @@ KVM = table(
 KVM_NAMES: MappingProxyType[int, str] = MappingProxyType({
     form.event: form.name for form in KVM
 })
-
-
-def kernel_number(number: int) -> int:
-    """What the kernel calls one of these events: 0x10002 for 0x4001002."""
-    return (number >> 12 & 0xF) << 16 | number & 0xFFF

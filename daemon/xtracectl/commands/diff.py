@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import add_clock, add_vendor, add_xen_version
+from xtracectl.inputs import add_clock, add_vendor, add_xen_version, refuse_kvmtrace
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _report(path: str, request: Request) -> Report:
     from xtracectl.progress import Progress
     from xtracectl.summarizing import summarize
 
+    refuse_kvmtrace(path, "diff")
     report = None
     with Progress(path) as progress:
         for report in summarize(path, request, progress.add):

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from tracelib.errors import UsageError
 from xtracectl import output
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths
+from xtracectl.inputs import (
+    Tally,
+    add_clock,
+    add_inputs,
+    add_vendor,
+    add_xen_version,
+    paths,
+    refuse_kvmtrace,
+)
 from xtracectl.places import Options
 from xtracectl.symbolizing import add_symbols, symbol_book
 
@@ -98,6 +106,7 @@ def run(options: Options) -> int:
             progress = Progress(path, wanted=not sink.is_shown(options.output))
             stopped = None
             with tally.guard(), progress:
+                refuse_kvmtrace(path, "distribution")
                 for part in distribute(path, wish, shown.take, progress.add):
                     shown.finish(part)
                     tally.note(Exit.PROBLEMS if part.problems else Exit.OK)

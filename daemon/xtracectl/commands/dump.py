@@ -54,7 +54,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.epilog = _EPILOG
-    add_inputs(parser)
+    add_inputs(parser, kvmtrace=True)
     _add_looks(parser)
     _add_filters(parser)
     add = parser.add_argument
@@ -153,7 +153,7 @@ class _Run:
         from xtracectl.sink import is_shown
 
         options = self._options
-        found = chosen(path, options.boot)
+        found = chosen(path, options.boot, kvmtrace_layout=options.kvmtrace_layout)
         whole = "a file of xentrace's" if self._form is None else self._form.whole
         if whole is not None:
             refuse_several(path, len(found), whole)

@@ -13,10 +13,10 @@ HELP = "say what a trace holds: records by event and CPU, losses, time span, pro
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Count the records of stores, segments and xentrace files. Exits 1 if something in\n"
-        "them is damaged; what is not damaged is counted all the same."
+        "Count the records of stores, segments, xentrace files and kvmtrace sets. Exits 1 if\n"
+        "something in them is damaged; what is not damaged is counted all the same."
     )
-    add_inputs(parser)
+    add_inputs(parser, kvmtrace=True)
     add_clock(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, schema 1")
 
@@ -30,7 +30,9 @@ def run(options: Options) -> int:
     tally = Tally(several=len(inputs) > 1)
     for path in inputs:
         with tally.guard():
-            summary = summarize(path, cpu_hz=options.cpu_hz)
+            summary = summarize(
+                path, cpu_hz=options.cpu_hz, kvmtrace_layout=options.kvmtrace_layout
+            )
             summaries.append(summary)
             if summary.problems:
                 tally.note(Exit.PROBLEMS)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from xtracectl.inputs import refuse_kvmtrace
 from xtracectl.places import Options, parse_path
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def _repaired(options: Options) -> Iterator[Repaired]:
     from xtracectl.progress import Progress
     from xtracectl.repairing import repair
 
+    refuse_kvmtrace(options.input, "repair")
     with Progress(options.input) as progress:
         for repaired in repair(options.input, options.output, progress.add):
             progress.clear()

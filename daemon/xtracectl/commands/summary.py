@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from xtracectl.exits import Exit
-from xtracectl.inputs import Tally, add_clock, add_inputs, add_vendor, add_xen_version, paths, warn
+from xtracectl.inputs import (
+    Tally,
+    add_clock,
+    add_inputs,
+    add_vendor,
+    add_xen_version,
+    paths,
+    refuse_kvmtrace,
+    warn,
+)
 from xtracectl.places import Options
 from xtracectl.symbolizing import add_symbols, symbol_book
 
@@ -48,7 +57,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.epilog = _EPILOG
-    add_inputs(parser)
+    add_inputs(parser, kvmtrace=True)
     add = parser.add_argument
     add(
         "--section", action="append", choices=(*SECTIONS, WHERE),
@@ -124,6 +133,7 @@ def _series(options: Options) -> int:
     inputs = paths(options)
     if len(inputs) > 1:
         raise UsageError("--interval is for one input, not several")
+    refuse_kvmtrace(inputs[0], "--interval")
     table = CsvSeries(request.by)
     problems: list[Problem] = []
     guessed = False

@@ -10,9 +10,10 @@ from xtracectl.inputs import Tally, add_inputs, paths
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
+    from tracelib.kvmtrace.layout import Kind
     from tracelib.segment.findings import Finding
 
-HELP = "check stores, segments and xentrace files to the last byte"
+HELP = "check stores, segments, xentrace files and kvmtrace sets to the last byte"
 
 _DESCRIPTION = """\
 Read every byte of stores, segments and xentrace files and compare: checksums, counts,
@@ -26,7 +27,7 @@ are 0.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    add_inputs(parser)
+    add_inputs(parser, kvmtrace=True)
     parser.add_argument("--json", action="store_true", help="one JSON object a finding")
 
 
@@ -39,7 +40,7 @@ def run(options: Options) -> int:
     for path in inputs:
         report = Report(path, json=options.json)
         with tally.guard():
-            for finding in _checked(path):
+            for finding in _checked(path, options.kvmtrace_layout):
                 print(report.line(finding))
             if not options.json:
                 print(report.summary())
@@ -48,12 +49,12 @@ def run(options: Options) -> int:
     return tally.code
 
 
-def _checked(path: str) -> Iterator[Finding]:
+def _checked(path: str, layout: Kind | None) -> Iterator[Finding]:
     """The findings, and on the terminal between them how far the check has got."""
     from xtracectl.checking import check
     from xtracectl.progress import Progress
 
     with Progress(path) as progress:
-        for finding in check(path, progress.add):
+        for finding in check(path, progress.add, kvmtrace_layout=layout):
             progress.clear()
             yield finding

@@ -6,6 +6,7 @@ import numpy as np
 
 from xtracectl.distributing import Part, ranked
 from xtracectl.render.durations import duration, percent, short_cycles, short_time
+from xtracectl.render.summary_exits import FAMILY
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.spreading import Group, Values
 
@@ -44,8 +45,7 @@ def _head(part: Part) -> list[str]:
         lines.append("  the clock rate is not known: in cycles (--cpu-hz)")
     verdict = part.verdict
     if verdict is not None:
-        family = {"vmx": "Intel's", "svm": "AMD's", None: "unknown, so numbers"}[verdict.family]
-        lines.append(f"  reasons are {family}: {verdict.source}")
+        lines.append(f"  reasons are {FAMILY[verdict.family]}: {verdict.source}")
     if part.stopped is not None:
         lines.append("  interrupted: this is only what was read until then")
     return lines

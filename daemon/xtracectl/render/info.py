@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tracelib.clock import without_rate
 from tracelib.events.catalogue import event_name
 from tracelib.units import format_duration
 from xtracectl.summary import Summary
@@ -31,13 +32,16 @@ def _object(summary: Summary) -> dict[str, Any]:
         "schema": SCHEMA,
         "name": info.name,
         "kind": info.kind,
+        "layout": info.layout,
+        "tick": info.tick,
         "records": counts.records,
         "per_event": {f"{event:05x}": number for event, number in sorted(counts.per_event.items())},
         "per_cpu": {str(cpu): counts.per_cpu[cpu] for cpu in sorted(counts.per_cpu)},
         "lost": {str(cpu): counts.lost[cpu] for cpu in sorted(counts.lost)},
         "lost_by_cause": dict(sorted(counts.lost_by_cause.items())),
         "losses_of_unknown_size": dict(sorted(counts.unknown_losses.items())),
-        "gaps": counts.gaps,
+        "gaps": counts.gaps if info.losses_unknown is None else None,
+        "losses_unknown": info.losses_unknown,
         "untimed": counts.untimed,
         "wraps": counts.wraps,
         "steps_back": counts.steps_back,
@@ -90,7 +94,10 @@ def text(summary: Summary) -> str:
     ])
 
 
-_KINDS = {"store": "a store", "segment": "a segment", "xentrace": "an xentrace file"}
+_KINDS = {
+    "store": "a store", "segment": "a segment", "xentrace": "an xentrace file",
+    "kvmtrace": "a kvmtrace set",
+}
 
 
 def _heading(summary: Summary) -> list[str]:
@@ -100,6 +107,8 @@ def _heading(summary: Summary) -> list[str]:
         kind += f" of {summary.segments} segment{'s' if summary.segments != 1 else ''}"
     lines = [f"{info.name}: {kind}"]
     untimed = f" ({counts.untimed:,} without a time of their own)" if counts.untimed else ""
+    if info.layout is not None:
+        lines.append(f"  layout      {info.layout}")
     lines.append(f"  records     {counts.records:,}{untimed}")
     lines.append(f"  lost        {_lost(summary)}")
     lines.append(f"  time        {_time(summary)}")
@@ -120,6 +129,8 @@ def _heading(summary: Summary) -> list[str]:
 
 def _lost(summary: Summary) -> str:
     counts = summary.counts
+    if summary.info.losses_unknown is not None:
+        return f"unknown: {summary.info.losses_unknown}"
     if not counts.gaps:
         return "0"
     causes = [f"{cause} {number:,}" for cause, number in sorted(counts.lost_by_cause.items())]
@@ -135,8 +146,7 @@ def _time(summary: Summary) -> str:
     if summary.span is None or summary.rate is None:
         if summary.boots > 1:
             return "the clock rate is not known (--cpu-hz)"
-        cycles = counts.last_tsc - counts.first_tsc
-        return f"{cycles:,} cycles; the clock rate is not known (--cpu-hz)"
+        return f"{counts.last_tsc - counts.first_tsc:,} {without_rate(summary.info)}"
     return f"{format_duration(summary.span)} at {summary.rate}"
 
 
@@ -154,7 +164,8 @@ def _cpus(summary: Summary) -> list[str]:
     counts = summary.counts
     lines = ["", "   CPU      records         lost"] if counts.per_cpu else []
     for cpu in sorted({*counts.per_cpu, *counts.lost}):
-        lines.append(f"  {cpu:>4} {counts.per_cpu[cpu]:>12,} {counts.lost[cpu]:>12,}")
+        lost = f"{counts.lost[cpu]:,}" if summary.info.losses_unknown is None else "?"
+        lines.append(f"  {cpu:>4} {counts.per_cpu[cpu]:>12,} {lost:>12}")
     return lines
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracelib.analysis.results import Absent
+from tracelib.clock import without_rate
 from xtracectl.render.durations import duration
 from xtracectl.render.summary_activity import activity_text
 from xtracectl.render.summary_exits import exits_text
@@ -30,7 +32,10 @@ def text(report: Report, *, top: int) -> str:
     """A heading, then the sections that were asked for. `top` bounds detail tables."""
     lines = _head(report)
     for name, section in report.sections.items():
-        lines += ["", *_SECTIONS[name](section, report, top)]
+        if isinstance(section, Absent):
+            lines += ["", section.title, *indented(section.reason, 2).split("\n")]
+        else:
+            lines += ["", *_SECTIONS[name](section, report, top)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -38,11 +43,11 @@ def _head(report: Report) -> list[str]:
     info = report.info
     place, boots = report.boot
     lines = [f"{info.name}: {info.kind}" + (f", boot {place} of {boots}" if boots > 1 else "")]
+    if info.layout is not None:
+        lines.append(f"  layout: {info.layout}")
     if report.dated:
         if report.rate is None:
-            lines.append(
-                f"  {duration(report.span, None)} cycles; the clock rate is not known (--cpu-hz)"
-            )
+            lines += indented(f"{duration(report.span, None)} {without_rate(info)}", 2).split("\n")
         else:
             lines.append(f"  {report.span / report.rate.hz:.3f} s at {report.rate}")
     else:

@@ -14,16 +14,27 @@ from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
 _NAME = 20
+_TITLE = "VM exits: cost in the hypervisor, on a CPU, from exit to entry"
+_TITLE_WITH_OFF_TIME = "VM exits: time from exit to entry"
+
+FAMILY: dict[str | None, str] = {
+    "vmx": "Intel's", "svm": "AMD's", "ppc": "PowerPC's", None: "unknown, so numbers",
+}
+"""Whose exit reasons those are."""
 
 
 def exits_text(section: Exits, report: Report, top: int) -> list[str]:
     """A table for each owner, and what its exits were about."""
-    lines = ["VM exits: cost in the hypervisor, on a CPU, from exit to entry"]
+    lines = [_TITLE if section.off_cpu_known else _TITLE_WITH_OFF_TIME]
     lines.append(f"  not seen: {percent(section.unseen)} of the vCPUs' time")
+    if not section.off_cpu_known:
+        lines += indented(
+            "nothing in the trace tells when a vCPU is off its CPU: what an exit cost has that "
+            "time in it, such as a halted guest's sleep", 2,
+        ).split("\n")
     if not section.rows:
         return [*lines, "  none"]
-    family = {"vmx": "Intel's", "svm": "AMD's", None: "unknown, so numbers"}
-    lines.append(f"  reasons are {family[section.verdict.family]}: {section.verdict.source}")
+    lines.append(f"  reasons are {FAMILY[section.verdict.family]}: {section.verdict.source}")
     lines.append(f"  percentiles are within {100 * PERCENTILE_ERROR:.1f} %")
     details: defaultdict[Owner, list[TallyRow]] = defaultdict(list)
     for handler in section.handlers:
@@ -44,9 +55,10 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     rate = per_second(seen, report.span, report.rate)
     lines = [
         f"{_title(owner, section)}: {number_of(seen, 'exit')} ({rate}/s), "
-        f"{duration(cost, report.rate)} in the hypervisor, "
-        f"{share(cost, running)} % of {duration(running, report.rate)} running",
+        f"{duration(cost, report.rate)} in the hypervisor"
     ]
+    if section.off_cpu_known:
+        lines[0] += f", {share(cost, running)} % of {duration(running, report.rate)} running"
     if owner.domain is None and section.by != "cpu":
         lines += indented(
             "no record says who ran there: paired by CPU, so the cost includes time in which "
@@ -56,7 +68,7 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
         f"{'reason':<{_NAME}}{'exits':>10}{'/s':>7}{'%run':>6}"
         f"{'mean':>6}{'p50':>6}{'p95':>6}{'p99':>6}{'max':>6}{'off':>6}"
     )
-    lines += [line for row in rows for line in _row(row, running, report)]
+    lines += [line for row in rows for line in _row(row, running, section, report)]
     return lines + _apart(owner, rows, section)
 
 
@@ -66,16 +78,16 @@ def _title(owner: Owner, section: Exits) -> str:
     return owner.name
 
 
-def _row(row: ExitRow, running: int, report: Report) -> list[str]:
+def _row(row: ExitRow, running: int, section: Exits, report: Report) -> list[str]:
     cost = row.cost
-    off = row.off_runnable + row.off_blocked
+    off = duration(row.off_runnable + row.off_blocked, report.rate)
     cells = [cost.mean, *(cost.percentile(percent) for percent in (50, 95, 99)), cost.most]
     name = row.cause.name + (" (nested)" if row.cause.nested else "")
     numbers = (
         f"{count(row.seen):>10}{per_second(row.seen, report.span, report.rate):>7}"
         f"{share(cost.sum, running):>6}"
         + "".join(f"{duration(cell, report.rate) if cost.number else '-':>6}" for cell in cells)
-        + f"{duration(off, report.rate):>6}"
+        + f"{off if section.off_cpu_known else '-':>6}"
     )
     if len(name) >= _NAME:
         return [name, " " * _NAME + numbers]

@@ -10,13 +10,14 @@ from tracelib.analysis.activity import Activity
 from tracelib.analysis.exits import ExitRow, Exits
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.losslist import Losses
-from tracelib.analysis.results import PERCENTILE_ERROR, Owner, Spread
+from tracelib.analysis.results import PERCENTILE_ERROR, Absent, Owner, Spread
 from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
 from tracelib.analysis.tallies import TallyRow
 from tracelib.analysis.volume import Amount, Volume
 from tracelib.analysis.where import Where
 from tracelib.events.catalogue import event_name
-from xtracectl.summarizing import Report
+from tracelib.units import PROCESSES
+from xtracectl.summarizing import Report, Section
 
 SCHEMA = 1
 
@@ -35,6 +36,7 @@ def _report(report: Report) -> Object:
         "kind": info.kind,
         "boot": report.boot[0],
         "boots": report.boot[1],
+        "tick": info.tick,
         "tsc_hz": None if report.rate is None else report.rate.hz,
         "tsc_source": None if report.rate is None else report.rate.source,
         "first_tsc": str(report.first),
@@ -44,14 +46,21 @@ def _report(report: Report) -> Object:
         "percentile_error": PERCENTILE_ERROR,
         "layouts_assumed": report.assumed,
         "problems": [str(problem) for problem in report.problems],
-        **{name: _SECTIONS[name](section) for name, section in report.sections.items()},
+        **{name: _section(name, section) for name, section in report.sections.items()},
     }
+
+
+def _section(name: str, section: Section) -> Object:
+    if isinstance(section, Absent):
+        return {"absent": section.reason}
+    return _SECTIONS[name](section)
 
 
 def _exits(section: Exits) -> Object:
     return {
         "by": section.by,
         "unseen_share": section.unseen,
+        "off_cpu_known": section.off_cpu_known,
         "family": section.verdict.family,
         "family_source": section.verdict.source,
         "family_guessed": section.verdict.guessed,
@@ -210,6 +219,9 @@ _SECTIONS: dict[str, Callable[[Any], Object]] = {
 
 
 def _owner(owner: Owner) -> Object:
+    if owner.domain is not None and owner.domain >= PROCESSES:
+        pid = owner.domain - PROCESSES
+        return {"domain": None, "pid": pid, "vcpu": owner.vcpu, "cpu": owner.cpu}
     return {"domain": owner.domain, "vcpu": owner.vcpu, "cpu": owner.cpu}
 
 

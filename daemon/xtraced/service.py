@@ -35,7 +35,7 @@ from xtraced.incidents import UNEVENTFUL, Predecessor
 from xtraced.masking import MaskKeeper
 from xtraced.metadata import new_run_id, segment_metadata
 from xtraced.notify import Notifier
-from xtraced.report import Flushed, Run, mask_status, report
+from xtraced.report import Run, mask_status, report
 from xtraced.retention import Limits, Retention
 from xtraced.rotation import Rotation, RotationLimits
 from xtraced.segments import Opening, Sealed, SegmentStore, WritePolicy
@@ -199,7 +199,7 @@ class Service:
             await self._drain_all("stop")
             self.collector.hand_off()
             try:
-                await self._writer.close("stop", self._anchor()).wait()
+                await self._writer.close("stop", self.anchor()).wait()
             except XtraceError as exc:
                 log.error("stopped_unsealed", error=str(exc))
         if self._stop_scope.cancelled_caught:
@@ -257,7 +257,7 @@ class Service:
             anchor = None
             if now - self._last_anchor >= self.settings.service.anchor_interval:
                 self._last_anchor = now
-                anchor = self._anchor()
+                anchor = self.anchor()
             self._writer.housekeep(anchor)
             if self._rotation.is_due():
                 self.rotate_nowait("age")
@@ -278,16 +278,13 @@ class Service:
 
     # What the control socket and signals ask for
 
-    async def flush(self) -> Flushed:
-        """Drain every ring, and make all that was drained durable."""
+    async def flush(self) -> tuple[int, int]:
+        """Drain every ring, and make all that was drained durable; records and bytes taken."""
         records, size = self._drained_records(), self._drained_bytes()
-        # Before the drain: what was written by then is in the rings, and so taken now.
-        tsc = self._read_tsc()
         await self._drain_all("command")
         self.collector.hand_off()
         await self._writer.flush().wait()
-        records, size = self._drained_records() - records, self._drained_bytes() - size
-        return Flushed(records, size, tsc, self._phase)
+        return self._drained_records() - records, self._drained_bytes() - size
 
     def _drained_bytes(self) -> int:
         return sum(account.bytes for account in self.collector.accounts)
@@ -458,18 +455,16 @@ class Service:
         )
         # A successor that begins a segment for us dates it with this.
         self._memory.note_run(replace(metadata, created_at=self._clock.realtime()))
-        return Opening(metadata, self.collector.runstates.snapshot(), self._anchor())
+        return Opening(metadata, self.collector.runstates.snapshot(), self.anchor())
 
-    def _anchor(self) -> ClockAnchor | None:
-        tsc = self._read_tsc()
+    def anchor(self) -> ClockAnchor | None:
+        """This moment on three clocks; None if the source cannot tell."""
+        tsc = None
+        with self._source_may_fail("read the clock"):
+            tsc = self._source.read_tsc()
         if tsc is None:
             return None
         return ClockAnchor(tsc, self._clock.realtime(), self._clock.monotonic())
-
-    def _read_tsc(self) -> Tsc | None:
-        with self._source_may_fail("read the clock"):
-            return self._source.read_tsc()
-        return None
 
 
 def _ledger(directory: Path, clock: Clock) -> Ledger:

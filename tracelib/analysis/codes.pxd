@@ -79,6 +79,17 @@ cdef enum:
 
     RECENT_BITS = 7
 
+    FORM_ACTION = 1
+    FORM_CLASS = 2
+    FORM_KIND = 3
+    FORM_WORD = 4
+    FORM_SHIFT = 5
+    FORM_MASK = 6
+    FORM_OWNER = 7
+    FORM_VALUE = 8
+    FORM_ROW = 9
+    FORM_COLUMNS = 10
+
 cdef extern from *:
     """
     #define XTR_CPU_LOST      (1ULL << 32)

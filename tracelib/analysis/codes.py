@@ -113,3 +113,16 @@ NOTE_COLUMNS = 9
 
 RECENT_BITS = 7
 """So many bits number the headers that a CPU remembers the rows of."""
+
+# Columns of a row of forms: records, and the plan for them (forms.Forms.learn).
+FORM_ACTION = 1
+FORM_CLASS = 2
+FORM_KIND = 3
+FORM_WORD = 4
+FORM_SHIFT = 5
+FORM_MASK = 6
+FORM_OWNER = 7
+FORM_VALUE = 8
+FORM_ROW = 9
+"""The last tally of such a record: whose, by which value, and the row where it is."""
+FORM_COLUMNS = 10

@@ -3,7 +3,7 @@
 cimport cython
 
 from tracelib cimport records
-from tracelib.analysis cimport codes
+from tracelib.analysis cimport cells, codes
 from tracelib.analysis.notes cimport Notes
 from tracelib.analysis.pairs cimport Pairs
 from tracelib.analysis.states cimport States
@@ -14,12 +14,12 @@ from tracelib.ring cimport shared
 ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 ctypedef const unsigned int *const_words
+ctypedef unsigned long long *uint64_cells
 
 cdef uint64 _NEVER, _PROCESSES
 cdef uint32 _NOBODY
-cdef Py_ssize_t _FORM_STRIDE, _ACTION, _CLASS, _KIND, _WORD, _SHIFT, _MASK, _CLASSES, _MOST_BINS, _BIN_WORDS
-cdef uint32 _HASH_FACTOR, _WORD_MASK
-cdef int _RECENT_SHIFT
+cdef Py_ssize_t _CLASSES, _MOST_BINS, _BIN_WORDS
+cdef uint32 _HASH_FACTOR, _WORD_MASK, _UNTIMED
 
 @cython.final
 cdef class Engine:
@@ -34,6 +34,7 @@ cdef class Engine:
     cdef list _heap
     cdef Py_ssize_t _known
     cdef uint64 _waits
+    cdef bint _by_cpu
 
     @cython.locals(cpu=Cpu, header=uint32, first=uint64)
     cpdef list gaps_ahead(self)
@@ -55,21 +56,27 @@ cdef class Engine:
 
     @cython.locals(data=const_words, at=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t,
                    after=Py_ssize_t, limit=uint64, header=uint32, event=uint32, before=uint64,
-                   key=uint64, tsc=uint64, row=Py_ssize_t, place=Py_ssize_t, action=uint64,
-                   entry=Py_ssize_t)
+                   key=uint64, tsc=uint64, slot=Py_ssize_t, place=Py_ssize_t, action=uint64,
+                   entry=Py_ssize_t, forms=uint64_cells)
     cdef bint _advance(self, Cpu cpu, uint64 until) except? 0
     @cython.locals(limit=uint64, turn=uint64, child=Py_ssize_t, other=Cpu)
     cdef uint64 _turn_ends(self, Cpu cpu, uint64 until) except? 0
-    @cython.locals(slot=Py_ssize_t, row=Py_ssize_t)
+    @cython.locals(row=Py_ssize_t)
     cdef Py_ssize_t _row(self, Cpu cpu, uint32 header) except -1
     cdef _plan(self, Py_ssize_t row, uint32 header)
-    @cython.locals(action=uint64, vcpu=Vcpu, slot=Vcpu, owner=uint64, kind=uint64, value=uint64)
+    @cython.locals(action=uint64)
     cdef _do(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
-             Py_ssize_t place, uint32 event, uint64 before)
+             Py_ssize_t place, uint32 header, uint64 before)
+    @cython.locals(action=uint64, vcpu=Vcpu, slot=Vcpu, owner=uint64, kind=uint64, row=Py_ssize_t,
+                   pairs=Pairs)
+    cdef _attribute(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
+                    Py_ssize_t place, uint32 header)
+    @cython.locals(forms=uint64_cells, row=uint64)
+    cdef Py_ssize_t _tally(self, Py_ssize_t place, uint64 owner, uint64 value) except -1
     @cython.locals(action=uint64, process=uint64, vcpu=Vcpu, owner=uint64, kind=uint64)
     cdef _owned(self, Cpu cpu, const_words data, Py_ssize_t body, Py_ssize_t extra,
                 Py_ssize_t place)
-    @cython.locals(mask=uint64, word=Py_ssize_t, value=uint64)
+    @cython.locals(forms=uint64_cells, mask=uint64, word=Py_ssize_t, value=uint64)
     cdef uint64 _value(self, const_words data, Py_ssize_t body, Py_ssize_t place) noexcept
     @cython.locals(notes=Notes, at=Py_ssize_t, extra=uint32, pair=Py_ssize_t, value=uint64)
     cdef _note(self, Cpu cpu, Vcpu vcpu, const_words data, Py_ssize_t body, uint32 header)

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """The records of all CPUs, in time order, each to whatever part of the analysis it concerns.
 
 Every CPU has some records loaded. Only the records that say who runs where concern several
@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Callable
 
 from tracelib import records
-from tracelib.analysis import codes
+from tracelib.analysis import cells, codes
 from tracelib.analysis.pairs import Pairs
 from tracelib.analysis.states import States
 from tracelib.analysis.tables import Table
@@ -36,20 +36,12 @@ _NEVER = 0xFFFFFFFFFFFFFFFF
 _NOBODY = 0xFFFFFFFF
 _PROCESSES = 1 << 32
 _MOST_FORMS = 1 << 18
-_FORM_COLUMNS = 7
-_FORM_STRIDE = _FORM_COLUMNS + codes.KEYS
-_ACTION = 1
-_CLASS = 2
-_KIND = 3
-_WORD = 4
-_SHIFT = 5
-_MASK = 6
 _CLASSES = 12
 _MOST_BINS = 2048
 _BIN_WORDS = 2 * _CLASSES
 _HASH_FACTOR = 0x9E3779B1
 _WORD_MASK = 0xFFFFFFFF
-_RECENT_SHIFT = 32 - codes.RECENT_BITS
+_UNTIMED = 0x7FFFFFFF
 
 
 class Engine:
@@ -63,9 +55,11 @@ class Engine:
         are at first by which the volume is counted; `noted` is what to note event by event."""
         self.pairs = Pairs(noted)
         self.states = States(self.pairs, by_cpu=by_cpu)
+        self._by_cpu = by_cpu
         self.cpus: dict[int, Cpu] = {}
-        self.volume = Table(_FORM_COLUMNS, _MOST_FORMS)
-        """(CPU, header word): how many records; the other columns are the plan for it."""
+        self.volume = Table(codes.FORM_COLUMNS, _MOST_FORMS)
+        """(CPU, header word): how many records; the other columns are the plan for it, and the
+        last tally: its keys and its row."""
         self.bin_cycles = bin_cycles
         self.bins = memoryview(array("Q", bytes(16 * _CLASSES * _MOST_BINS)))
         """Records and bytes of each class, bin by bin from the start of the span."""
@@ -203,17 +197,24 @@ class Engine:
         at = cpu.at
         end = cpu.end
         limit = self._turn_ends(cpu, until)
+        forms = cells.address(self.volume.cells)
         while at < end:
             header = data[at]
             body = at + 1 + (header >> 31) * 2
             after = body + (header >> records.EXTRA_SHIFT & records.EXTRA_MASK)
-            event = header & records.EVENT_MASK
             if after > end:
                 break
-            if event == records.WRAP_BUFFER or event == records.CPU_CHANGE:
-                cpu.wraps += event == records.WRAP_BUFFER
-                at = after
-                continue
+            slot = 2 * ((header * _HASH_FACTOR & _WORD_MASK) >> (32 - codes.RECENT_BITS))
+            if cpu.recent[slot] != header:
+                event = header & records.EVENT_MASK
+                if event == records.WRAP_BUFFER or event == records.CPU_CHANGE:
+                    cpu.wraps += event == records.WRAP_BUFFER
+                    at = after
+                    continue
+                cpu.recent[slot + 1] = self._row(cpu, header)
+                cpu.recent[slot] = header
+                forms = cells.address(self.volume.cells)
+            place = cpu.recent[slot + 1] * (codes.KEYS + codes.FORM_COLUMNS) + codes.KEYS
             before = cpu.key
             key = before
             tsc = cpu.tsc
@@ -221,9 +222,7 @@ class Engine:
                 tsc = _wide(data, at + 1)
                 key = max(tsc, before)
                 cpu.dated = True
-            row = self._row(cpu, header)
-            place = row * _FORM_STRIDE + codes.KEYS
-            action = self.volume.cells[place + _ACTION]
+            action = forms[place + codes.FORM_ACTION]
             if key >= until or (key > limit and action >= self._waits):
                 cpu.at = at
                 cpu.next_key = key
@@ -233,12 +232,14 @@ class Engine:
             cpu.key = key
             cpu.steps_back += tsc < cpu.tsc
             cpu.tsc = tsc
-            self.volume.cells[place] += 1
-            entry = cpu.bin + 2 * self.volume.cells[place + _CLASS]
+            forms[place] += 1
+            entry = cpu.bin + 2 * forms[place + codes.FORM_CLASS]
             self.bins[entry] += 1
             self.bins[entry + 1] += 4 * (after - at)
-            if action != codes.NOTHING:
-                self._do(cpu, data, body, after - body, place, event, before)
+            if action >= codes.ORDERED:
+                self._do(cpu, data, body, after - body, place, header, before)
+            elif action != codes.NOTHING:
+                self._attribute(cpu, data, body, after - body, place, header)
             at = after
         cpu.at = cpu.end
         return False
@@ -255,14 +256,9 @@ class Engine:
 
     def _row(self, cpu: Cpu, header: int) -> int:
         """Where records with this header are counted on this CPU, and what to do with them."""
-        slot = 2 * ((header * _HASH_FACTOR & _WORD_MASK) >> _RECENT_SHIFT)
-        if cpu.recent[slot] == header:
-            return cpu.recent[slot + 1]
         row = self.volume.row(cpu.number, header)
         if row == self._known:
             self._plan(row, header)
-        cpu.recent[slot] = header
-        cpu.recent[slot + 1] = row
         return row
 
     def _plan(self, row: int, header: int) -> None:
@@ -272,57 +268,71 @@ class Engine:
             self.volume.add(row, column, value)
 
     def _do(
-        self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int, event: int,
+        self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int, header: int,
         before: int,
     ) -> None:
-        """One record; `before` is the time of the record before it on this CPU."""
-        action = self.volume.cells[place + _ACTION]
-        if not cpu.dated and (action == codes.CHANGE or action <= codes.ENTRY):
-            # Nobody knows when it was. Xen stamps these; who else made the file did not.
-            return
+        """A record that says who runs; `before` is the time of the one before it on this CPU."""
+        action = self.volume.cells[place + codes.FORM_ACTION]
         if action == codes.CHANGE:
-            self.states.change(cpu, data[body], event >> 8 & 0xF, event >> 4 & 0xF, cpu.key)
-            return
-        if action == codes.CONTINUE:
+            # Xen stamps these. Who else made the file did not: nobody knows when it was.
+            if cpu.dated:
+                self.states.change(cpu, data[body], header >> 8 & 0xF, header >> 4 & 0xF, cpu.key)
+        elif action == codes.CONTINUE:
             self.states.runs_on(cpu, data[body], cpu.key)
-            return
-        if action == codes.GAP:
+        elif action == codes.GAP:
             self._gap(cpu, data, body, extra, before)
-            return
-        if action == codes.REMOVE:
+        elif action == codes.REMOVE:
             self.states.remove(data[body], cpu.key)
-            return
-        if action == codes.CREATE:
+        elif action == codes.CREATE:
             self.states.create(data[body], cpu.key)
-            return
-        if action >= codes.OWNED:
+        else:
             self._owned(cpu, data, body, extra, place)
-            return
+
+    def _attribute(
+        self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int, header: int
+    ) -> None:
+        """A record of what whoever runs on the CPU did."""
+        action = self.volume.cells[place + codes.FORM_ACTION]
         vcpu = cpu.current if cpu.current is not None else cpu.nobody
         # Another CPU's clock says that it is there: pair what it did here by itself.
         slot = vcpu if vcpu.cpu == cpu.number else cpu.nobody
-        owner = self.states.owner(cpu, vcpu)
-        kind = self.volume.cells[place + _KIND]
+        owner = cpu.number if self._by_cpu else vcpu.index
+        pairs = self.pairs
         if action == codes.ENTRY:
-            self.pairs.entry(slot, cpu.key)
+            if cpu.dated:
+                pairs.entry(slot, cpu.key)
         elif action == codes.EXIT:
-            self.pairs.exit(slot, owner, kind, data[body], cpu.key)
-            if self.pairs.notes.wanted & codes.WANT_EXITS:
+            if cpu.dated:
+                kind = self.volume.cells[place + codes.FORM_KIND]
+                pairs.exit(slot, owner, kind, data[body], cpu.key)
                 slot.exit_address = _address(data, body, extra)
         else:
-            if self.pairs.notes.wanted & codes.WANT_RECORDS:
-                self._note(cpu, vcpu, data, body, extra << records.EXTRA_SHIFT | event)
-            value = self._value(data, body, place)
+            if pairs.notes.wanted & codes.WANT_RECORDS:
+                self._note(cpu, vcpu, data, body, header & _UNTIMED)
+            row = self._tally(place, owner, self._value(data, body, place))
+            pairs.count(row)
             if action == codes.HANDLER:
-                self.pairs.handler(slot, owner, kind, value)
-            else:
-                self.pairs.tally(owner, kind, value)
+                pairs.belongs(slot, row)
+
+    def _tally(self, place: int, owner: int, value: int) -> int:
+        """Where such a record is counted: mostly where the last one was."""
+        forms = cells.address(self.volume.cells)
+        row = forms[place + codes.FORM_ROW]
+        if (
+            row == codes.OTHERS or forms[place + codes.FORM_OWNER] != owner
+            or forms[place + codes.FORM_VALUE] != value
+        ):
+            row = self.pairs.tallies.row(owner << 32 | forms[place + codes.FORM_KIND], value)
+            forms[place + codes.FORM_ROW] = row
+            forms[place + codes.FORM_OWNER] = owner
+            forms[place + codes.FORM_VALUE] = value
+        return row
 
     def _owned(
         self, cpu: Cpu, data: memoryview, body: int, extra: int, place: int
     ) -> None:
         """A record that says in its first two words whose it is: process and vCPU."""
-        action = self.volume.cells[place + _ACTION]
+        action = self.volume.cells[place + codes.FORM_ACTION]
         process = data[body] | _PROCESSES
         vcpu = self.states.vcpu(process << 16 | data[body + 1])
         self.states.seen_on(cpu, vcpu)
@@ -333,19 +343,20 @@ class Engine:
             self.pairs.exit(vcpu, owner, 0, data[body + 2], cpu.key)
             vcpu.exit_address = _address(data, body + 2, extra - 2)
         else:
-            kind = self.volume.cells[place + _KIND]
+            kind = self.volume.cells[place + codes.FORM_KIND]
             self.pairs.handler(vcpu, owner, kind, self._value(data, body, place))
 
     def _value(self, data: memoryview, body: int, place: int) -> int:
         """What a tally is by; _NEVER if the record does not say."""
-        mask = self.volume.cells[place + _MASK]
+        forms = cells.address(self.volume.cells)
+        mask = forms[place + codes.FORM_MASK]
         if mask == 0:
             return _NEVER
-        word = body + self.volume.cells[place + _WORD]
+        word = body + forms[place + codes.FORM_WORD]
         value = data[word]
         if mask >> 32:
             value = _wide(data, word)
-        return value >> self.volume.cells[place + _SHIFT] & mask
+        return value >> forms[place + codes.FORM_SHIFT] & mask
 
     def _note(self, cpu: Cpu, vcpu: Vcpu, data: memoryview, body: int, header: int) -> None:
         """A record as it is. One without a time has that of the record before."""

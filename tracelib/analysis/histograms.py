@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """Histograms of durations: bounded in memory, with a bound on how wrong a percentile can be.
 
 Values below 64 have a bucket each; from there on 32 buckets share each power of two, so a

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """Events one by one, for whoever wants more than sums: finished intervals, and records.
 
 The engine writes them here as it comes to them, in rows of numbers; the caller takes the rows

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """VM exits, each with the entry that ends it, and what their handlers had to say.
 
 A pair belongs to a vCPU: the exit may be on one CPU and the entry on another, with others
@@ -8,7 +8,7 @@ Compiled with the types in pairs.pxd.
 
 from __future__ import annotations
 
-from tracelib.analysis import codes
+from tracelib.analysis import cells, codes
 from tracelib.analysis.histograms import Histograms
 from tracelib.analysis.notes import Notes
 from tracelib.analysis.tables import Table
@@ -17,6 +17,9 @@ from tracelib.analysis.vcpus import Vcpu
 _MOST_EXITS = 1 << 16
 _MOST_TALLIES = 1 << 18
 _MOST_HISTOGRAMS = 1 << 13
+# C constants when compiled.
+_EXIT_STRIDE = codes.KEYS + codes.EXIT_COLUMNS
+_TALLY_STRIDE = codes.KEYS + codes.TALLY_COLUMNS
 
 
 class Pairs:
@@ -41,7 +44,7 @@ class Pairs:
         if vcpu.exit_row != codes.NO_EXIT:
             self.cut(vcpu, codes.CUT_UNSEEN)
         row = self.exits.row(owner << codes.KIND_BITS | kind, reason)
-        self.exits.add(row, codes.SEEN, 1)
+        self.exits.cells[row * _EXIT_STRIDE + codes.KEYS + codes.SEEN] += 1
         vcpu.exit_row = row
         vcpu.exit_at = now
         vcpu.exit_runnable = 0
@@ -61,17 +64,21 @@ class Pairs:
             self.cut(vcpu, codes.CUT_LOSS)
             return
         cycles = whole - off
-        self.exits.add(row, codes.PAIRED, 1)
-        self.exits.add(row, codes.CYCLES, cycles)
-        self.exits.raise_to(row, codes.LONGEST, cycles)
-        self.exits.add(row, codes.OFF_RUNNABLE, vcpu.exit_runnable)
-        self.exits.add(row, codes.OFF_BLOCKED, vcpu.exit_blocked)
+        place = row * _EXIT_STRIDE + codes.KEYS
+        counters = cells.address(self.exits.cells)
+        counters[place + codes.PAIRED] += 1
+        counters[place + codes.CYCLES] += cycles
+        counters[place + codes.LONGEST] = max(counters[place + codes.LONGEST], cycles)
+        counters[place + codes.OFF_RUNNABLE] += vcpu.exit_runnable
+        counters[place + codes.OFF_BLOCKED] += vcpu.exit_blocked
         self.spread(self.exits, row, codes.EXIT_HISTOGRAM, cycles)
         if self.notes.wanted & codes.WANT_EXITS:
             self._note(vcpu, now, cycles)
-        for place in range(vcpu.pending_count):
-            self.tallies.add(vcpu.pending[place], codes.COSTED, 1)
-            self.tallies.add(vcpu.pending[place], codes.COST, cycles)
+        counters = cells.address(self.tallies.cells)
+        for number in range(vcpu.pending_count):
+            place = vcpu.pending[number] * _TALLY_STRIDE + codes.KEYS
+            counters[place + codes.COSTED] += 1
+            counters[place + codes.COST] += cycles
         vcpu.exit_row = codes.NO_EXIT
 
     def _note(self, vcpu: Vcpu, now: int, cycles: int) -> None:
@@ -119,12 +126,19 @@ class Pairs:
     def tally(self, owner: int, kind: int, value: int) -> int:
         """Count a record; the row it was counted in."""
         row = self.tallies.row(owner << 32 | kind, value)
-        self.tallies.add(row, codes.COUNT, 1)
+        self.count(row)
         return row
+
+    def count(self, row: int) -> None:
+        """Count a record in a row of tallies."""
+        self.tallies.cells[row * _TALLY_STRIDE + codes.KEYS + codes.COUNT] += 1
 
     def handler(self, vcpu: Vcpu, owner: int, kind: int, value: int) -> None:
         """Count a record that belongs to the vCPU's open exit, and is to share its cost."""
-        row = self.tally(owner, kind, value)
+        self.belongs(vcpu, self.tally(owner, kind, value))
+
+    def belongs(self, vcpu: Vcpu, row: int) -> None:
+        """What was counted in a row of tallies is to share the cost of the open exit."""
         if vcpu.exit_row != codes.NO_EXIT and vcpu.pending_count < codes.PENDING:
             vcpu.pending[vcpu.pending_count] = row
             vcpu.pending_count += 1

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """Who runs where, and the state of every vCPU, through the merged records of all CPUs.
 
 Every cycle of the span is added to exactly one state of each vCPU and to exactly one

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """Counters by a pair of numbers: the one data structure of the analysis.
 
 A hash table from two 64-bit keys to a row of 64-bit counters. It grows as it fills, up to
@@ -36,7 +36,7 @@ class Table:
         self._bits = _FIRST_BITS
         self._mask = (1 << _FIRST_BITS) - 1
         self._slots = memoryview(array("I", bytes(4 << _FIRST_BITS)))
-        self._room = 1 << (_FIRST_BITS - 1)
+        self._room = 1 << (_FIRST_BITS - 2)
         self.cells = memoryview(array("Q", bytes(8 * self.stride * self._room)))
         """Row after row: the two keys and the counters, so that they share a cache line."""
 
@@ -110,7 +110,7 @@ class Table:
         return at
 
     def _grow(self) -> None:
-        """Twice the room; half of the slots stay empty, so that searches stay short."""
+        """Twice the room; three in four slots stay empty, so that searches stay short."""
         self._bits += 1
         self._mask = (1 << self._bits) - 1
         self._room *= 2

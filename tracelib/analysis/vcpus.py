@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, initializedcheck=False
 """What is known of one vCPU and of one CPU at a moment: state, no behaviour.
 
 Times are in cycles; a moment is a place in the merged order of all CPUs, so it never goes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tracelib.chunks import Chunk, Problem
 from tracelib.kvmtrace.layout import WORD, Kind, Layout, detect, magic_order, words_of
-from tracelib.kvmtrace.records import CUT, find, head, size, translate
+from tracelib.kvmtrace.records import CUT, find, head, last, size, translate
 from tracelib.store.fsops import translated
 from tracelib.units import CpuId
 
@@ -63,10 +63,11 @@ class Member:
         scan = _Scan(self, layout, note)
         if magic_order(self._read(0, WORD)) is not None:
             scan.offset = WORD
-        while data := self._read(scan.offset):
-            yield from scan.rows(data)
-            if len(data) < READ_BYTES:
-                break
+        final = False
+        while not final:
+            data = self._read(scan.offset)
+            final = len(data) < READ_BYTES
+            yield from scan.rows(data, final=final)
         scan.end()
 
     def _read(self, offset: int, size: int = READ_BYTES) -> bytes:
@@ -86,21 +87,28 @@ class _Scan:
         self.offset = 0
         """How far it has got, in bytes: what lies behind is to be read again."""
 
-    def rows(self, data: bytes) -> Iterator[Chunk]:
-        """The rows in a piece that begins at `offset`, which goes on to where the piece ends
-        or a record is cut by that."""
+    def rows(self, data: bytes, *, final: bool) -> Iterator[Chunk]:
+        """The rows in a piece that begins at `offset`. They go on to where the piece ends or a
+        record is cut by that; the last record waits for what follows it, if more does."""
         words = memoryview(words_of(data, big_endian=self._layout.big_endian))
         out = memoryview(array("I", bytes(WORD * len(words))))
         form, base, at, end = self._layout.form, self.offset, 0, len(words)
         while at < end and size(words, at, end, form) != CUT:
             stop = translate(words, at, end, form, out)
+            following = find(words, stop, end, form)
+            damaged = following > stop
+            content = any(words[stop:following])
+            if stop > at and (_doubtful(words, stop) if damaged else not final):
+                stop = last(words, at, stop, form)
             if stop > at:
                 self._over(base + WORD * at)
                 payload = out[at:stop].cast("B")
                 yield Chunk(self._member.cpu, payload, self._member.name, base + WORD * at)
-            at = find(words, stop, end, form)
-            if at > stop:
-                self._bad(base + WORD * stop, any(words[stop:at]))
+            at = stop
+            if not damaged:
+                break
+            self._bad(base + WORD * at, content)
+            at = following
         self.offset = base + WORD * at
         self._rest = data[WORD * at :]
 
@@ -134,3 +142,9 @@ class _Scan:
 
     def _report(self, offset: int, reason: str, missing: int) -> None:
         self._note(Problem(self._member.name, offset, reason, missing))
+
+
+def _doubtful(words: memoryview, at: int) -> bool:
+    """Whether damage that is noticed at words[at] may begin in the record before: always, but
+    for zeros behind a word that is none."""
+    return bool(words[at] or not words[at - 1])

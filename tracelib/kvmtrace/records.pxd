@@ -14,6 +14,9 @@ cpdef Py_ssize_t size(const uint32[::1] words, Py_ssize_t at, Py_ssize_t end, ui
 
 cpdef Py_ssize_t find(const uint32[::1] words, Py_ssize_t at, Py_ssize_t end, uint32 form) noexcept
 
+@cython.locals(start=Py_ssize_t)
+cpdef Py_ssize_t last(const uint32[::1] words, Py_ssize_t at, Py_ssize_t end, uint32 form) noexcept
+
 @cython.locals(length=Py_ssize_t, word=uint32, extra=uint32, category=uint32, owner=Py_ssize_t,
                low=Py_ssize_t, high=Py_ssize_t, following=Py_ssize_t, place=Py_ssize_t)
 cpdef Py_ssize_t translate(

@@ -112,6 +112,15 @@ def translate(words: memoryview, at: int, end: int, form: int, out: memoryview) 
     return at
 
 
+def last(words: memoryview, at: int, end: int, form: int) -> int:
+    """Where the last of the whole records from words[at] to words[end] starts."""
+    start = at
+    while at < end:
+        start = at
+        at += size(words, at, end, form)
+    return start
+
+
 def coverage(words: memoryview, form: int) -> int:
     """How many of the words belong to whole records of this form."""
     at = 0

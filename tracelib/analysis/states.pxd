@@ -22,6 +22,7 @@ cdef class States:
     cdef readonly Table spells, occupied, steps
     cdef Table _index
     cdef dict _made
+    cdef bint _unscheduled
 
     @cython.locals(nobody=Vcpu, cpu=Cpu)
     cpdef Cpu add_cpu(self, int number)
@@ -49,6 +50,8 @@ cdef class States:
     cpdef finish(self, uint64 now)
     cpdef finish_cpu(self, Cpu cpu, uint64 now)
 
+    @cython.locals(vcpu=Vcpu)
+    cdef _cut_all(self, Cpu cpu)
     @cython.locals(index=Py_ssize_t, vcpu=Vcpu)
     cdef Vcpu _named(self, uint64 kind, uint64 name)
     @cython.locals(cycles=uint64)

@@ -46,6 +46,8 @@ class States:
         self.steps = Table(codes.SPELL_COLUMNS, _MOST_ROWS)
         """Clock disagreements: (CPU that is ahead, CPU that is behind)."""
         self._index = Table(0, _MOST_VCPUS)
+        self._unscheduled = False
+        """Whether there are vCPUs of which nothing says when they come and go: KVM's."""
         self._made: dict[int, int] = {}
         """When domains were made, of those whose making the trace shows."""
 
@@ -67,6 +69,7 @@ class States:
 
     def seen_on(self, cpu: Cpu, vcpu: Vcpu) -> None:
         """A record of this CPU is of a vCPU of which nothing says when it comes and goes."""
+        self._unscheduled = True
         if vcpu.cpu != cpu.number:
             vcpu.moves += vcpu.cpu != codes.NOWHERE
             vcpu.cpu = cpu.number
@@ -122,6 +125,8 @@ class States:
         if gone is not None and gone.cpu == cpu.number and gone.state == codes.RUNNING:
             self._lose(gone, first, last)
         self._occupy(cpu, None, codes.CPU_UNKNOWN, last)
+        if self._unscheduled:
+            self._cut_all(cpu)
         self.pairs.last_gap = max(self.pairs.last_gap, last)
         if who != _NOBODY:
             vcpu = self.vcpu(who)
@@ -193,6 +198,12 @@ class States:
         self._occupy(cpu, cpu.current, codes.CPU_UNKNOWN, now)
 
     # Parts
+
+    def _cut_all(self, cpu: Cpu) -> None:
+        """Any vCPU last seen here may have entered, and exited again, unseen."""
+        for vcpu in self.vcpus:
+            if vcpu.cpu == cpu.number:
+                self.pairs.cut(vcpu, codes.CUT_LOSS)
 
     def _named(self, kind: int, name: int) -> Vcpu:
         index = self._index.row(kind, name)

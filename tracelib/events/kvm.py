@@ -37,7 +37,6 @@ _timed = partial(event, tsc=True)
 _untimed = partial(event, tsc=False)
 _OWNER = "pid:u32/pid vcpu:u32"
 _CR = "cr:u32 value:u64/x"
-_CR8 = "cr:u32 value:u32/x"
 _DR = "dr:u32 value:u32/x"
 _MSR = "msr:u32/x value:u64/x"
 _PORT = "port:u32/x size:u32"
@@ -70,8 +69,9 @@ KVM = table(
     _handler(0x04, "kvm_pend_intr"),
     _handler(0x05, "kvm_io_read", _PORT),
     _handler(0x06, "kvm_io_write", _PORT),
-    _handler(0x07, "kvm_cr_read", _CR, _CR8),
-    _handler(0x08, "kvm_cr_write", _CR, _CR8),
+    # CR8 has four bits: a read of it is logged with one word.
+    _handler(0x07, "kvm_cr_read", _CR, "cr:u32 value:u32/x"),
+    _handler(0x08, "kvm_cr_write", _CR),
     _handler(0x09, "kvm_dr_read", _DR),
     _handler(0x0A, "kvm_dr_write", _DR),
     _handler(0x0B, "kvm_msr_read", _MSR),

@@ -302,14 +302,12 @@ class SegmentStore:
         self._previous_reason = reason
 
     def _leave_unsealed(self, segment: SegmentFile) -> None:
-        """Its blocks can be read without a seal; only the name has to say that it is over."""
+        """Its blocks can be read without a seal; the next start writes one."""
         try:
             segment.cut()
             segment.close()
-            segment.rename()
         except StoreError as exc:
-            # The next start will put it in order; until then it counts as it is.
-            log.error("segment_not_renamed", segment=str(segment.path), error=str(exc))
+            log.error("segment_not_closed", segment=str(segment.path), error=str(exc))
         self._enter(segment)
 
     def _enter(self, segment: SegmentFile) -> None:

@@ -35,9 +35,8 @@ class Account:
         return sum(loss.records or 0 for loss in self.stated if loss.cause == cause)
 
 
-def stored(store: Path, *, unsealed: bool = False) -> Account:
-    """Read everything in a store. Nothing in it may be damaged; with `unsealed`, segments may
-    have lost their seals."""
+def stored(store: Path) -> Account:
+    """Read everything in a store. Nothing in it may be damaged."""
     account = Account()
     with StoreReader(store) as reader:
         for chunk in reader.chunks():
@@ -50,7 +49,7 @@ def stored(store: Path, *, unsealed: bool = False) -> Account:
             account.lost[chunk.cpu] += scan.lost
             account.before_start[chunk.cpu] += events if chunk.before_start else 0
         account.stated += reader.losses()
-        problems = [str(x) for x in reader.problems if not (unsealed and "no seal" in x.reason)]
+        problems = [str(x) for x in reader.problems]
         assert not problems, problems
     return account
 

@@ -84,10 +84,10 @@ class Rig:
         service = self.spawn(settings, **more)
         return service.wait_ready()
 
-    def balance(self, *, unsealed: bool = False) -> Account:
+    def balance(self) -> Account:
         """After a stop: everything that was produced is stored, or lost by a stated cause;
         exactly, on every CPU. The whole store is verified."""
-        account = stored(self.store, unsealed=unsealed)
+        account = stored(self.store)
         truth = self.hypervisor.truth()
         failed = _by_cpu(account, Cause.WRITE_FAILED)
         inserted, kept = truths(truth, "inserted"), account.events + failed
@@ -98,14 +98,13 @@ class Rig:
         unknown = {loss.cpu for loss in account.stated if loss.cause == Cause.TAIL_UNKNOWN}
         forgotten = +truths(truth, "forgotten")
         assert set(forgotten) <= unknown, f"forgotten {forgotten}, unknown {unknown}"
-        self.verify(unsealed=unsealed)
+        self.verify()
         return account
 
-    def verify(self, *, unsealed: bool = False) -> None:
-        """What `xtracectl verify` would say: nothing; and no record twice. With `unsealed`,
-        segments may have lost their seals."""
-        found = [finding for finding in verify_store(self.store) if not _by_the_engine(finding)]
-        findings = [str(x) for x in found if not (unsealed and "no seal" in x.reason)]
+    def verify(self) -> None:
+        """What `xtracectl verify` would say: nothing; and no record twice."""
+        found = verify_store(self.store)
+        findings = [str(finding) for finding in found if not _by_the_engine(finding)]
         assert not findings, "\n".join(findings)
         assert_in_order(self.store)
 

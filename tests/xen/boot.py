@@ -12,10 +12,13 @@ from tests.xen.image import Image
 from tests.xen.report import Report
 
 _HERE = Path(__file__).parent
-_SILENCE = 180
-"""Seconds without a line from the scenario or the console after which it hangs."""
+_SILENCE = 120
+"""Seconds without a sign of life after which a machine hangs. Its pulse comes every second,
+whatever the scenario waits for; before that there is the console."""
 SILENCE = f"nothing was heard of it for {_SILENCE} s"
 _TAIL = 40
+_WHERE = ("CPU#", "RIP=", "CS =", "CR0=")
+"""Lines of QEMU's monitor that tell what each CPU does."""
 
 # qemu64 with SVM and nested pages is what Xen needs for guests with VM exits; the rest is what
 # numpy needs. Richer models trip over what the emulation lacks.
@@ -34,6 +37,7 @@ class Boot:
         self.share = share
         self._console = share / "console"
         self._output = share / "output"
+        self._pulse = share / "pulse"
         shutil.copytree(_HERE / "dom0", share / "dom0")
         shutil.copy(_HERE / "report.py", share / "dom0")
         (share / "scenario").write_text(scenario)
@@ -45,9 +49,13 @@ class Boot:
         from that, and the end of the console's log is shown.
         """
         started = time.monotonic()
-        with subprocess.Popen(self._command(xen), stdin=subprocess.DEVNULL) as qemu:
+        with subprocess.Popen(
+            self._command(xen), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as qemu:
             try:
                 trouble = self._watch(qemu, report, started + limit)
+                if trouble == SILENCE:
+                    _show_registers(qemu, report)
             finally:
                 qemu.kill()
         code = self.share / "code"
@@ -59,22 +67,19 @@ class Boot:
         report.say(f"     boot, scenario and power-off: {time.monotonic() - started:.0f} s")
         return None
 
-    def _watch(self, qemu: subprocess.Popen[bytes], report: Report, deadline: float) -> str | None:
+    def _watch(self, qemu: subprocess.Popen[str], report: Report, deadline: float) -> str | None:
         """Pass on lines until QEMU ends; what went wrong, if something did."""
         lines = self._lines()
-        heard, size = time.monotonic(), 0
+        heard, signs = time.monotonic(), self._signs()
         while True:
             ended = qemu.poll() is not None
-            now = time.monotonic()
-            for line in lines:
-                if line is None:
-                    break
+            for line in iter(lines.__next__, None):
                 report.line(line)
-                heard = now
             if ended:
                 return None
-            if (grown := self._console_size()) != size:
-                heard, size = now, grown
+            now = time.monotonic()
+            if (newer := self._signs()) != signs:
+                heard, signs = now, newer
             if now > deadline:
                 return "it took too long"
             if now > heard + _SILENCE:
@@ -95,8 +100,10 @@ class Boot:
                 else:
                     yield None
 
-    def _console_size(self) -> int:
-        return self._console.stat().st_size if self._console.exists() else 0
+    def _signs(self) -> list[int]:
+        """Signs of life: they change."""
+        paths = (self._console, self._output, self._pulse)
+        return [path.stat().st_mtime_ns if path.exists() else 0 for path in paths]
 
     def _show_console(self, report: Report) -> None:
         text = self._console.read_text(errors="replace") if self._console.exists() else "(empty)"
@@ -118,7 +125,8 @@ class Boot:
             "setpriv", "--pdeathsig=KILL",
             "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi",
             "-cpu", _CPU, "-smp", str(_CPUS), "-m", str(_MEMORY),
-            "-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot",
+            "-nodefaults", "-nic", "none", "-display", "none", "-monitor", "stdio",
+            "-no-reboot",
             "-serial", f"file:{self._console}",
             "-kernel", str(self._image.xen), "-append", f"{console} {memory} {xen}",
             "-initrd", f"{kernel},{self._image.initrd}",
@@ -126,3 +134,15 @@ class Boot:
             "-device", "virtio-blk-pci,drive=root",
             "-virtfs", f"local,path={self.share},mount_tag=share,security_model=none,id=share",
         ]
+
+
+def _show_registers(qemu: subprocess.Popen[str], report: Report) -> None:
+    """Where a machine is that is not heard of any more; ends it."""
+    try:
+        said, _ = qemu.communicate("info registers -a\nquit\n", timeout=10)
+    except subprocess.TimeoutExpired:
+        report.say("     QEMU itself does not answer")
+        return
+    for line in said.splitlines():
+        if line.startswith(_WHERE):
+            report.say(f"     {line}")

@@ -1,10 +1,9 @@
-"""The service stops and starts again; then xentrace records what there is to compare."""
+"""The service stops and starts again; then it gives way to xentrace."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
-from pathlib import Path
 
 from dom0.commands import UNIT, attempt, properties, require, run, wait_for
 from dom0.room import STORE, Room
@@ -52,9 +51,8 @@ def is_carried_home(room: Room) -> str:
 
 def gives_way(room: Room) -> str:
     """while xentrace records, a start fails with 4, once, and leaves its mask alone"""
-    trace = Path("/run/xentrace.trace")
     with subprocess.Popen(
-        ["xentrace", "-D", "-e", "all", str(trace)],
+        ["xentrace", "-D", "-e", "all", "/run/xentrace.trace"],
         stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
     ) as xentrace:  # fmt: skip
         try:
@@ -63,20 +61,12 @@ def gives_way(room: Room) -> str:
             code, _, _ = attempt("systemctl", "start", UNIT)
             shown = properties("ExecMainStatus", "NRestarts", "ActiveState")
             now = room.hypervisor.info().event_mask
-            _repeat_the_guest(room)
         finally:
             xentrace.send_signal(signal.SIGINT)
-    room.leave(trace, "xentrace.trace")
     require(code != 0 and shown["ExecMainStatus"] == "4", f"{code}, {shown}")
     require((shown["ActiveState"], shown["NRestarts"]) == ("failed", "0"), str(shown))
     require(mask == now, f"event mask {mask:#x}, then {now:#x}")
     return f"event mask {now:#010x}"
-
-
-def _repeat_the_guest(room: Room) -> None:
-    """Load and a guest that does as much as the one that the service recorded."""
-    room.start_load()
-    room.run_guest(room.notes["rounds"])
 
 
 CHECKS = (stops, tracing_is_off, starts_again, is_carried_home, gives_way)

@@ -25,7 +25,7 @@ from xtracectl.exits import Exit, exit_code
 from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options, parse_path
 
 COMMANDS = (
-    "status", "dump", "summary", "diff", "distribution", "info", "verify", "repair", "rotate",
+    "status", "top", "dump", "summary", "diff", "distribution", "info", "verify", "repair", "rotate",
     "flush", "pause", "resume", "mask", "snapshot", "stop",
 )
 
@@ -33,6 +33,7 @@ _DESCRIPTION = """\
 Show what xtraced does, and read what it kept.
 
   xtracectl status              is it collecting, what is it losing, what does it hold
+  xtracectl top                 what the guests do right now
   xtracectl dump                the records, decoded and in time order
   xtracectl dump x.trace        those of a file: xentrace's, or one of our segments
   xtracectl summary             what the guests did: exits, runstates, hypercalls, losses

@@ -31,7 +31,7 @@ CPU_TIMES = ("busy", "idle", "switching", "lost", "unknown")
 """What a row's times are, by vCPU or domain, and by CPU."""
 
 _CPU_CODES = {codes.CPU_SWITCH: 2, codes.CPU_LOST: 3, codes.CPU_UNKNOWN: 4}
-_CALLS = ("hypercall", "vmmcall")
+CALLS = ("hypercall", "vmmcall")
 """A PV guest's hypercalls and an HVM guest's; those inside a multicall are not counted."""
 
 
@@ -183,7 +183,7 @@ class Pieces:
     def _hypercalls(self, piece: Counters, whole: Row, found: dict[Owner, Row]) -> None:
         kinds = self._analysis.forms.kinds
         for (key, _), counters in piece.tallies.items():
-            if kinds[key & 0xFFFFFFFF].event in _CALLS:
+            if kinds[key & 0xFFFFFFFF].event in CALLS:
                 owner = owner_at(self._analysis, key >> 32, self._by)
                 for row in (whole, self._row(found, owner)):
                     row.hypercalls += counters[codes.COUNT]

@@ -16,8 +16,12 @@ from tracelib.analysis.holes import Holes
 from tracelib.chunks import Chunk, TraceReader
 from tracelib.clock import Clock
 from tracelib.losses import Cause, Loss
+from tracelib.store.growing import GrowingReader
 from tracelib.store.reader import SegmentReader, StoreReader
 from tracelib.units import CpuId, Tsc
+
+_STATEFUL = StoreReader | SegmentReader | GrowingReader
+"""Readers of what says who ran where at its start."""
 
 NEVER = (1 << 64) - 1
 NOBODY = 0xFFFFFFFF
@@ -109,6 +113,15 @@ class Analyzer:
         self._go(min(stop, end), progress)
         return self._engine.waiting and stop < end
 
+    def go_on(self, progress: Callable[[int], None] = _ignore) -> None:
+        """The trace has grown: CPUs that had no more records may have. To be called before
+        `advance`, for readers whose chunks go on after they ended and whose losses are those
+        since they were asked last."""
+        self._expect_stated()
+        for number, cpu in self._engine.cpus.items():
+            if cpu.at >= cpu.end:
+                self._feed(number, progress)
+
     @property
     def next(self) -> int:
         """When the next record is, if there is one; 0 while no record had a time."""
@@ -124,10 +137,13 @@ class Analyzer:
             self._feeds[cpu] = iter(self._reader.chunks_of(cpu))
             self._engine.load(cpu, memoryview(b"").cast("I"))
             self._feed(cpu, progress)
+        self._expect_stated()
+        self._preamble()
+
+    def _expect_stated(self) -> None:
         for loss in self._reader.losses():
             if loss.cause is not Cause.RETENTION:
                 self._expect(self._missing(loss))
-        self._preamble()
 
     def _missing(self, loss: Loss) -> Missing:
         """A stated loss. One that has no TSC was noticed at some wall-clock time."""
@@ -140,7 +156,7 @@ class Analyzer:
         """Who ran where, as a segment says. A vCPU's state is as of its own TSC, which may be
         later than other CPUs' first records: each ring is drained on its own."""
         reader = self._reader
-        state = reader.state() if isinstance(reader, StoreReader | SegmentReader) else None
+        state = reader.state() if isinstance(reader, _STATEFUL) else None
         if state is None:
             return
         running = {cpu: dom << 16 | vcpu for cpu, (dom, vcpu) in state.cpus.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -86,9 +87,11 @@ class Forms:
     """The engine's plans; and what the kinds of tallies in them stand for."""
 
     def __init__(
-        self, *, family: str | None, version: tuple[int, int] | None, kvm: bool = False
+        self, *, family: str | None, version: tuple[int, int] | None, kvm: bool = False,
+        tallied: Container[str] | None = None,
     ) -> None:
-        """`kvm`: the records are KVM's (tracelib.events.kvm), none of them Xen's."""
+        """`kvm`: the records are KVM's (tracelib.events.kvm), none of them Xen's. `tallied`:
+        names of the events to tally; all, if it is None."""
         self.kinds: list[Kind] = []
         """By number."""
         self.assumed: set[str] = set()
@@ -96,6 +99,7 @@ class Forms:
         self._family = family
         self._version = version
         self.kvm = kvm
+        self._tallied = tallied
         self._numbers: dict[str, int] = {}
 
     def learn(self, header: int) -> Plan:
@@ -108,10 +112,13 @@ class Forms:
         if action != codes.NOTHING:
             return action, number, kind, 0, 0, 0
         group = _GROUPS.get(event >> 12)
-        if group is None:
+        if group is None or not self._wanted(event):
             return codes.NOTHING, number, 0, 0, 0, 0
         action = codes.HANDLER if group in _HANDLERS else codes.TALLY
         return action, number, *self._tally(event, extra, group)
+
+    def _wanted(self, event: int) -> bool:
+        return self._tallied is None or event_name(event) in self._tallied
 
     def _learn_owned(self, event: int, extra: int, number: int) -> Plan:
         """The plan for records that name a process and a vCPU first."""

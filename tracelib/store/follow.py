@@ -36,6 +36,15 @@ class Follower:
     def chunks(self) -> Iterator[Chunk]:
         """Every intact records block that is complete by now. Ends when there is no more;
         call it again later. Raises StoreError."""
+        for file, block in self.blocks():
+            if block.header.kind == Kind.RECORDS:
+                yield make_chunk(file.name, block)
+            else:
+                self._take_note(file, block)
+
+    def blocks(self) -> Iterator[tuple[BlockFile, Found]]:
+        """The same of all kinds of blocks, and the file that each is in: another one for
+        each segment, which is closed when it is left. Use either this or `chunks`."""
         while self._at_segment():
             yield from self._advance()
             following = self._following()
@@ -88,7 +97,7 @@ class Follower:
         self.close()
         self._sequence, self._offset = following, 0
 
-    def _advance(self) -> Iterator[Chunk]:
+    def _advance(self) -> Iterator[tuple[BlockFile, Found]]:
         """What is complete behind `_offset`. A torn end may be a write in flight: wait."""
         assert self._file is not None
         file = self._file
@@ -102,10 +111,7 @@ class Follower:
                 self._note(torn)
                 torn = None
             self._offset = item.end
-            if item.header.kind == Kind.RECORDS:
-                yield make_chunk(file.name, item)
-            else:
-                self._take_note(file, item)
+            yield file, item
 
     def _take_note(self, file: BlockFile, block: Found) -> None:
         try:

@@ -59,7 +59,7 @@ class CsvSeries:
             reason = next((cause.name for cause, _ in _dearest(row, 1)), None)
             yield CSV.line((), (
                 piece.boot[0], start, end, name, *times, row.exits, cost, reason,
-                *_counts(piece, owner, row).values(),
+                row.hypercalls, *_counts(piece, owner, row).values(),
             ))  # fmt: skip
 
     def _seconds(self, key: _Key, cycles: int, rate: Rate) -> str:
@@ -90,6 +90,14 @@ def _object(piece: Interval, owner: Owner | None, row: Row, top: int) -> dict[st
     domain, vcpu, cpu = owner or Owner()
     return {
         "owner": _name(piece, owner), "domain": domain, "vcpu": vcpu, "cpu": cpu,
+        **row_object(row, times, top),
+        **_counts(piece, owner, row),
+    }
+
+
+def row_object(row: Row, times: tuple[str, ...], top: int) -> dict[str, Any]:
+    """What every row has."""
+    return {
         "cycles": {name: str(cycles) for name, cycles in zip(times, row.times, strict=True)},
         "exits": row.exits,
         "exits_paired": row.paired,
@@ -97,11 +105,11 @@ def _object(piece: Interval, owner: Owner | None, row: Row, top: int) -> dict[st
         "top_exits": [
             {
                 "name": cause.name, "reason": cause.reason, "nested": cause.nested,
-                "cycles": str(cycles),
+                "exits": row.often[cause], "cycles": str(cycles),
             }
             for cause, cycles in _dearest(row, top)
         ],
-        **_counts(piece, owner, row),
+        "hypercalls": row.hypercalls,
     }
 
 
@@ -125,10 +133,7 @@ def _name(piece: Interval, owner: Owner | None) -> str:
 def _counts(piece: Interval, owner: Owner | None, row: Row) -> dict[str, int | None]:
     values = row.records, row.bytes, row.gaps, row.lost, row.uncounted
     known = owner is None or piece.by == "cpu"
-    return {
-        "hypercalls": row.hypercalls,
-        **{name: value if known else None for name, value in zip(_OF_CPUS, values, strict=True)},
-    }
+    return {name: value if known else None for name, value in zip(_OF_CPUS, values, strict=True)}
 
 
 def _nanoseconds(cycles: int, rate: Rate) -> int:

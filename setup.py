@@ -18,6 +18,7 @@ COMPILED = {
     "tracelib.analysis.histograms": "tracelib/analysis/histograms.py",
     "tracelib.analysis.notes": "tracelib/analysis/notes.py",
     "tracelib.analysis.pairs": "tracelib/analysis/pairs.py",
+    "tracelib.analysis.sieve": "tracelib/analysis/sieve.py",
     "tracelib.analysis.states": "tracelib/analysis/states.py",
     "tracelib.analysis.tables": "tracelib/analysis/tables.py",
     "tracelib.analysis.vcpus": "tracelib/analysis/vcpus.py",

@@ -4,7 +4,8 @@
     states      who runs where, and each vCPU's runstates
     pairs       VM exits with their entries, handlers, hypercalls and other tallies
     tables histograms       counters, and spreads of durations, in bounded memory
-    vcpus codes bits        what these share
+    sieve       of a long table the rows that matter
+    vcpus codes bits cells        what these share
     forms       what to do with which record, by the event catalogue
     analyze     a trace from its reader to the engine: chunks, losses, preambles, times
     moments     counters up to a moment, and from one to the next: intervals

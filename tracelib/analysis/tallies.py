@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
-from heapq import nsmallest
-from operator import add
+from dataclasses import dataclass, field
 
 from tracelib.analysis import codes
 from tracelib.analysis.analyze import NEVER, Analysis
 from tracelib.analysis.forms import VALUES
 from tracelib.analysis.results import By, Owner, owner_at, wanted
+from tracelib.analysis.sieve import Sieve
 from tracelib.units import DomId
 
 KEPT = 1000
@@ -35,9 +34,11 @@ class TallyRow:
     """How many values this is the sum of."""
 
     def add(self, count: int, costed: int, cost: int) -> None:
+        """One value more."""
         self.count += count
         self.costed += costed
         self.cost += cost
+        self.values += 1
 
 
 def tallies(
@@ -53,47 +54,80 @@ def tallies(
     return rows
 
 
-_Counters = dict[int, list[int]]
-"""By value: count, costed, cost."""
+_Entry = tuple[int, int, int, int]
+"""A value's cost and count, both negative, the value, and how many records have a cost: what
+is listed first is the least."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """One owner's values of one event."""
+
+    keys: list[int] = field(default_factory=list)
+    """Those of the table: several vCPUs', if they are kept by domain."""
+    entries: list[_Entry] = field(default_factory=list)
+    rest: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    """Values that are not among the entries: how many, and sums of count, costed, cost."""
 
 
 def _found(
     analysis: Analysis, by: By, groups: Collection[str]
-) -> dict[tuple[Owner, str], _Counters]:
+) -> dict[tuple[Owner, str], _Group]:
     chosen = {
         number: kind.event
         for number, kind in enumerate(analysis.forms.kinds) if kind.group in groups
     }
-    found: defaultdict[tuple[Owner, str], _Counters] = defaultdict(dict)
-    places: dict[int, _Counters] = {}
-    for key, value, counters in analysis.engine.pairs.tallies.items():
+    sieve = Sieve(analysis.engine.pairs.tallies, codes.COST, KEPT)
+    found: defaultdict[tuple[Owner, str], _Group] = defaultdict(_Group)
+    group_of: dict[int, _Group] = {}
+    sizes = sieve.sizes()
+    for key in sizes:
         event = chosen.get(key & 0xFFFFFFFF)
-        if event is None or not counters[codes.COUNT]:
-            continue
-        place = places.get(key)
-        if place is None:
-            place = places[key] = found[owner_at(analysis, key >> 32, by), event]
-        before = place.get(value)
-        # Several vCPUs' counters, if they are kept by domain.
-        place[value] = counters if before is None else list(map(add, before, counters))
+        if event is None:
+            sieve.drop(key)
+        else:
+            group = group_of[key] = found[owner_at(analysis, key >> 32, by), event]
+            group.keys.append(key)
+    # What is to be added up has to be there.
+    thinned = [group for group in found.values() if len(group.keys) == 1]
+    thinned = [group for group in thinned if sizes[group.keys[0]] > KEPT]
+    for group in thinned:
+        sieve.thin(group.keys[0])
+    for key, value, count, costed, cost in sieve.left():
+        group_of[key].entries.append((-cost, -count, value, costed))
+    for group in thinned:
+        group.rest = sieve.rest(group.keys[0])
+    for group in found.values():
+        if len(group.keys) > 1:
+            group.entries = _merged(group.entries)
     return found
 
 
-def _rows(owner: Owner, event: str, counters: _Counters) -> list[TallyRow]:
-    def rank(value: int) -> tuple[int, int, int]:
-        count, _, cost = counters[value]
-        return -cost, -count, value
+def _merged(entries: list[_Entry]) -> list[_Entry]:
+    """One entry for each value."""
+    totals: dict[int, _Entry] = {}
+    for entry in entries:
+        cost, count, value, costed = entry
+        before = totals.get(value)
+        if before is not None:
+            entry = (cost + before[0], count + before[1], value, costed + before[3])
+        totals[value] = entry
+    return list(totals.values())
 
-    rows = []
-    left = TallyRow(owner, event, None, values=len(counters))
-    for count, costed, cost in counters.values():
-        left.add(count, costed, cost)
-    for value in nsmallest(KEPT, counters, key=rank):
-        count, costed, cost = counters[value]
-        shown = value if event in VALUES and value != NEVER else None
-        rows.append(TallyRow(owner, event, shown, count, costed, cost))
-        left.values -= 1
-        left.add(-count, -costed, -cost)
+
+def _rows(owner: Owner, event: str, group: _Group) -> list[TallyRow]:
+    listed = sorted(group.entries)
+    rows = [
+        TallyRow(
+            owner, event, value if event in VALUES and value != NEVER else None,
+            -count, costed, -cost,
+        )
+        for cost, count, value, costed in listed[:KEPT]
+    ]
+    values, *sums = group.rest
+    left = TallyRow(owner, event, None, *sums, values)
+    for cost, count, _, costed in listed[KEPT:]:
+        left.add(-count, costed, -cost)
     return [*rows, left] if left.values else rows
 
 

@@ -124,8 +124,8 @@ def _rows(owner: Owner, event: str, group: _Group) -> list[TallyRow]:
         )
         for cost, count, value, costed in listed[:KEPT]
     ]
-    values, *sums = group.rest
-    left = TallyRow(owner, event, None, *sums, values)
+    values, count, costed, cost = group.rest
+    left = TallyRow(owner, event, None, count, costed, cost, values)
     for cost, count, _, costed in listed[KEPT:]:
         left.add(-count, costed, -cost)
     return [*rows, left] if left.values else rows

@@ -11,12 +11,17 @@ import random
 import struct
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from tests.support.captures import capture
+from tests.support.kvmtrace import KINDS, ORDERS, Style, guest
 from tests.support.segments import SegmentBuilder, make_anchor, make_metadata, make_records
 from tracelib import packing
+from tracelib.chunks import Problem
 from tracelib.control.connection import CLOSED, NEED_DATA, Connection, Role
 from tracelib.control.messages import Hello, Request
 from tracelib.counting import count
@@ -24,6 +29,8 @@ from tracelib.cpulist import parse_cpu_list
 from tracelib.errors import ProtocolError, XtraceError
 from tracelib.events.filter import parse_event_filter
 from tracelib.export.rules import read_rules
+from tracelib.kvmtrace.member import READ_BYTES
+from tracelib.kvmtrace.reader import KvmtraceReader
 from tracelib.losses import Cause, Loss
 from tracelib.masks import parse_event_mask
 from tracelib.records import make_record
@@ -155,6 +162,35 @@ def _captures() -> Iterable[bytes]:
     lost = make_record(0x1F001, 7, 0x00010002, 900, 0, tsc=2000)
     window = make_records(5) + lost
     yield make_record(0x1F003, 1, len(window)) + window
+
+
+def kvmtrace(data: bytes) -> None:
+    """Every byte is in a record, in damage that is told, or in front: the magic. Reading in small
+    pieces says the same."""
+    _in_file(data, _kvmtrace, "x.kvmtrace.0")
+
+
+def _kvmtrace(path: Path) -> None:
+    whole, pieces = _records(path, READ_BYTES), _records(path, 160)
+    assert whole == pieces
+    records, problems = whole
+    told = len(records) + sum(one.missing_bytes or 0 for one in problems)
+    size = path.stat().st_size
+    # Of a record that is cut, what should follow the end of the file is told too.
+    assert told in (size, size - 4) or "within a record" in problems[-1].reason
+
+
+def _records(path: Path, size: int) -> tuple[bytes, list[Problem]]:
+    with closing(KvmtraceReader({CpuId(0): path}, str(path))) as reader:
+        with patch("tracelib.kvmtrace.member.READ_BYTES", size):
+            records = b"".join(bytes(chunk.payload) for chunk in reader.chunks())
+        count(reader)
+        return records, list(reader.problems)
+
+
+def _kvmtraces() -> Iterable[bytes]:
+    for kind, order in product(KINDS, ORDERS):
+        yield Style(kind, order).file(guest(1 << 40, 12))
 
 
 def ledger(data: bytes) -> None:
@@ -308,6 +344,7 @@ def void(_: object) -> None:
 TARGETS = {
     "segment": Target(segment, _segments),
     "xentrace": Target(xentrace, _captures),
+    "kvmtrace": Target(kvmtrace, _kvmtraces),
     "ledger": Target(ledger, _ledgers),
     "staging": Target(staging, _staged),
     "metadata": Target(metadata, lambda: [make_metadata().encode()]),

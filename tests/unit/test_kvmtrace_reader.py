@@ -196,6 +196,9 @@ def test_empty_files_are_a_set_without_records(tmp_path):
     name = write_set(tmp_path, Style("packed"), {0: [], 1: []})
     (tmp_path / "guest.kvmtrace.2").touch()
     assert read(name) == ({}, [])
+    (tmp_path / "guest.kvmtrace.3").write_bytes(bytes(3))
+    with pytest.raises(FormatError):
+        tracelib.open(name)
 
 
 def test_untimed_records_keep_their_place(tmp_path):

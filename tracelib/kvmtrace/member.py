@@ -48,6 +48,12 @@ class Member:
         with translated("read", self._path):
             return os.fstat(self._descriptor).st_size
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing came on this CPU: no byte, or only the magic."""
+        start = self._read(0, WORD + 1)
+        return not start or (len(start) == WORD and magic_order(start) is not None)
+
     def layout(self, asked: Kind | None) -> Layout | None:
         """What its beginning shows; None if there is no record. Raises FormatError."""
         return detect(self._read(0), self.name, asked)

@@ -47,7 +47,7 @@ class KvmtraceReader:
 
     def cpus(self) -> Sequence[CpuId]:
         """Those of which there is a file with something in it."""
-        return [cpu for cpu, member in self._members.items() if member.length > 4]
+        return [cpu for cpu, member in self._members.items() if not member.empty]
 
     def chunks(self) -> Iterator[Chunk]:
         """One CPU's file after the other. Raises StoreError."""
@@ -84,7 +84,7 @@ class KvmtraceReader:
                 self._note(Problem(member.name, 0, reason, member.length))
                 del self._members[cpu]
                 member.close()
-        if common is None and any(member.length > 4 for member in self._members.values()):
+        if common is None and not all(member.empty for member in self._members.values()):
             raise FormatError(
                 "no record of kvmtrace's is in it" + (f" ({OPTION} {asked})" if asked else ""),
                 file=name, offset=0, hint="a set is files NAME.kvmtrace.CPU, one a CPU",

@@ -188,7 +188,7 @@ def test_an_ambiguous_file_asks(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [("diff", "SET", "SET"), ("distribution", "exit", "SET"), ("summary", "SET", "--interval=1s"),
-     ("repair", "SET", "-o", "new"), ("dump", "SET", "--format", "xentrace"),
+     ("top", "SET"), ("repair", "SET", "-o", "new"), ("dump", "SET", "--format", "xentrace"),
      ("dump", "SET", "--format", "perfetto")],
 )  # fmt: skip
 def test_what_is_for_xens_traces_only(tmp_path, words):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError
 from tracelib.units import Nanoseconds
-from xtracectl.inputs import add_clock, add_vendor, add_xen_version
+from xtracectl.inputs import add_clock, add_vendor, add_xen_version, refuse_kvmtrace
 from xtracectl.places import Options
 from xtracectl.topview import DELAY, SORTS, VIEWS, View, parse_delay
 
@@ -123,6 +123,7 @@ def _samples(options: Options, view: View) -> Samples:
     request = _request(options)
     if options.input is None:
         return Live(options.socket, options.store, request)
+    refuse_kvmtrace(options.input, "top")
     return Replayed(options.input, request, view.delay)
 
 

@@ -53,6 +53,41 @@ def test_all_chunks_and_those_of_one_cpu(open_bytes):
     assert reader.info.kind == "xentrace"
 
 
+def test_short_windows_joined(open_bytes, monkeypatch):
+    """In order, whole, and no more at once than is wanted: three windows' bytes."""
+    data = round_robin(cpus=(0, 1), rounds=10)
+    reader = open_bytes(data)
+    whole = {cpu: b"".join(bytes(c.payload) for c in reader.chunks_of(cpu)) for cpu in (0, 1)}
+    (run,) = seen(reader.runs_of(1))
+    assert run == (1, next(reader.chunks_of(1)).offset, whole[1])
+    monkeypatch.setattr(reader_module, "RUN_BYTES", 3 * len(whole[0]) // 10)
+    monkeypatch.setattr(reader_module, "_BLOCK_BYTES", 1024)
+    monkeypatch.setattr(reader_module, "_BLOCKS", 2)
+    reader = open_bytes(data)
+    runs = {cpu: seen(reader.runs_of(cpu)) for cpu in (0, 1)}
+    assert {cpu: b"".join(run[2] for run in runs[cpu]) for cpu in runs} == whole
+    assert [len(runs[cpu]) for cpu in runs] == [4, 4]
+    starts = [chunk.offset for chunk in reader.chunks_of(0)]
+    assert [run[1] for run in runs[0]] == starts[::3]
+    assert seen(reader.runs_of(2)) == []
+
+
+def test_nothing_is_joined_in_a_damaged_file(open_bytes):
+    """R20: what lies between two windows is told, so each is given by itself."""
+    reader = open_bytes(round_robin(rounds=5)[:-7])
+    assert seen(reader.runs_of(0)) == seen(reader.chunks_of(0))
+    assert len(seen(reader.runs_of(0))) == 5
+    assert reader.problems
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_have_the_chunks_bytes(name, open_bytes):
+    reader = open_bytes(capture(name))
+    for cpu in reader.cpus():
+        runs = b"".join(bytes(chunk.payload) for chunk in reader.runs_of(cpu))
+        assert runs == b"".join(bytes(chunk.payload) for chunk in reader.chunks_of(cpu))
+
+
 def test_several_iterators_at_once(open_bytes):
     reader = open_bytes(round_robin(cpus=(0, 1), rounds=5))
     pairs = zip(reader.chunks_of(0), reader.chunks_of(1), reader.chunks(), strict=False)
@@ -86,8 +121,9 @@ def test_random_bytes_name_the_file(open_bytes):
         list(reader.chunks())
 
 
-def test_truncated_while_it_is_read(open_bytes):
+def test_truncated_while_it_is_read(open_bytes, monkeypatch):
     """R21: no SIGBUS, no traceback: what is left is given, and what is missing is said."""
+    monkeypatch.setattr(reader_module, "_BLOCK_BYTES", 512)
     data = round_robin(cpus=(0, 1), rounds=40, records=100)
     reader = open_bytes(data)
     chunks = reader.chunks_of(0)
@@ -102,6 +138,21 @@ def test_truncated_while_it_is_read(open_bytes):
     assert {problem.reason for problem in reader.problems} == {
         "the file became shorter while it was read"
     }
+    assert sum(problem.missing_bytes or 0 for problem in reader.problems) > 0
+
+
+def test_truncated_while_runs_are_read(open_bytes, monkeypatch):
+    """R21"""
+    monkeypatch.setattr(reader_module, "_BLOCK_BYTES", 512)
+    monkeypatch.setattr(reader_module, "RUN_BYTES", 4000)
+    reader = open_bytes(round_robin(cpus=(0, 1), rounds=40, records=100))
+    runs = reader.runs_of(0)
+    first = next(runs)
+    os.truncate(reader.info.name, first.offset + len(first.payload) * 6 + 5)
+    rest = list(runs)
+    assert 0 < len(rest) < 39
+    for chunk in rest:
+        assert sum(len(r.encode()) for r in iter_records(chunk.payload)) == len(chunk.payload) > 0
     assert sum(problem.missing_bytes or 0 for problem in reader.problems) > 0
 
 

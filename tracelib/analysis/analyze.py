@@ -19,6 +19,7 @@ from tracelib.losses import Cause, Loss
 from tracelib.store.growing import GrowingReader
 from tracelib.store.reader import SegmentReader, StoreReader
 from tracelib.units import CpuId, Tsc
+from tracelib.xentrace.reader import XentraceReader
 
 _STATEFUL = StoreReader | SegmentReader | GrowingReader
 """Readers of what says who ran where at its start."""
@@ -134,7 +135,7 @@ class Analyzer:
 
     def _start(self, progress: Callable[[int], None]) -> None:
         for cpu in self._reader.cpus():
-            self._feeds[cpu] = iter(self._reader.chunks_of(cpu))
+            self._feeds[cpu] = iter(_chunks_of(self._reader, cpu))
             self._engine.load(cpu, memoryview(b"").cast("I"))
             self._feed(cpu, progress)
         self._expect_stated()
@@ -261,3 +262,7 @@ class Analyzer:
         cpu = self._engine.cpus.get(gap.cpu)
         if cpu is not None and gap.first is not None:
             self._engine.states.gap(cpu, max(gap.first, cpu.key), end, NOBODY)
+
+
+def _chunks_of(reader: TraceReader, cpu: CpuId) -> Iterator[Chunk]:
+    return reader.runs_of(cpu) if isinstance(reader, XentraceReader) else reader.chunks_of(cpu)

@@ -20,6 +20,14 @@ from tracelib.xentrace.walk import walk
 
 READ_BYTES = 1 << 19
 
+RUN_BYTES = 64 << 10
+"""About so much `runs_of` gives at once."""
+
+_SHORT_BYTES = 16 << 10
+"""A longer window is read by itself."""
+_BLOCK_BYTES = 256 << 10
+_BLOCKS = 32
+
 
 @dataclass(slots=True)
 class _Index:
@@ -46,6 +54,10 @@ def named(name: str) -> Iterator[None]:
         ) from None
 
 
+def _joined(parts: list[memoryview]) -> memoryview:
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
 class XentraceReader:
     """Reads with pread, so several iterators may be open and a shrinking file is no signal.
 
@@ -58,6 +70,8 @@ class XentraceReader:
         self._descriptor = descriptor
         self._index: dict[CpuId, _Index] | None = None
         self._known: set[tuple[int, str]] = set()
+        self._blocks: dict[int, memoryview] = {}
+        """Pieces of the file that were read last, by number."""
         self.info = TraceInfo(kind="xentrace", name=name)
         self.problems: list[Problem] = []
 
@@ -74,11 +88,31 @@ class XentraceReader:
         """One CPU's windows in file order."""
         index = self._indexed().get(cpu, _Index())
         for offset, size in zip(index.offsets, index.sizes, strict=True):
-            payload = self._read(size, offset)
-            if len(payload) < size:
-                payload = self._shrunk(payload, offset, size)
+            payload = self._payload(offset, size)
             if len(payload):
                 yield Chunk(cpu, payload, self.info.name, offset)
+
+    def runs_of(self, cpu: CpuId) -> Iterator[Chunk]:
+        """Like `chunks_of`, with short windows joined, for who need not know where in the file
+        each is: many CPUs with little to tell make many windows. Nothing is joined in a file
+        that has problems, since one may lie between."""
+        index = self._indexed().get(cpu, _Index())
+        if self.problems:
+            yield from self.chunks_of(cpu)
+            return
+        parts: list[memoryview] = []
+        first = length = 0
+        for offset, size in zip(index.offsets, index.sizes, strict=True):
+            if length + size > RUN_BYTES and parts:
+                yield Chunk(cpu, _joined(parts), self.info.name, first)
+                parts, length = [], 0
+            payload = self._payload(offset, size)
+            if len(payload):
+                first = first if parts else offset
+                parts.append(payload)
+                length += len(payload)
+        if parts:
+            yield Chunk(cpu, _joined(parts), self.info.name, first)
 
     def losses(self) -> Sequence[Loss]:
         """None: an xentrace file tells of losses only by its lost records."""
@@ -138,6 +172,24 @@ class XentraceReader:
             size -= len(part)
             offset += len(part)
         return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _payload(self, offset: int, size: int) -> memoryview:
+        """A window's records, or what is left of them. One buffer holds many short windows,
+        and those of other CPUs between them, which are wanted next."""
+        number, start = divmod(offset, _BLOCK_BYTES)
+        if size > _SHORT_BYTES or start + size > _BLOCK_BYTES:
+            payload = self._read(size, offset)
+        else:
+            payload = self._block(number)[start : start + size]
+        return payload if len(payload) == size else self._shrunk(payload, offset, size)
+
+    def _block(self, number: int) -> memoryview:
+        block = self._blocks.get(number)
+        if block is None:
+            if len(self._blocks) == _BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = self._read(_BLOCK_BYTES, number * _BLOCK_BYTES)
+        return block
 
     def _shrunk(self, payload: memoryview, offset: int, size: int) -> memoryview:
         """The file became shorter after it was indexed: the whole records that are left."""

@@ -143,6 +143,65 @@ def test_who_else_ran_in_a_gap():
     assert (cpu.lost, cpu.domains) == (3000, {1: 1000, 2: 1000})
 
 
+def test_a_wake_up_while_records_are_missing():
+    """R12: the vCPU ran on p0, whose records are missing from 2000 to 9000, and p1 wakes it
+    at 3000. It ran until they are missing; then nobody knows, but when it was woken."""
+    analysis = analyze({
+        0: [change(1000, 1, 0, RUNNABLE, RUNNING), lost(9000, 5, 2000, dom=2, vcpu=0),
+            vmentry(9500)],
+        1: [change(1000, IDLE, 1, RUNNABLE, RUNNING), change(3000, 1, 0, BLOCKED, RUNNABLE),
+            vmentry(9500)],
+    })  # fmt: skip
+    assert times(analysis, 1, 0) == [1000, 6500, 0, 0, 1000, 0]
+    section = runstates(analysis, by="vcpu")
+    assert [row.contradictions for row in section.rows] == [0, 0]
+    assert section.cpus[0].domains == {1: 1000, 2: 500}
+
+
+def test_spells_while_another_cpu_loses_records():
+    """R12: sleep, wait and exit on p1 lie whole within a gap of p0's. In between the vCPU may
+    have run on p0: the times are what the records say, but they are in no average."""
+    analysis = analyze({
+        0: [change(1000, IDLE, 0, RUNNABLE, RUNNING), lost(9000, 5, 2000, dom=IDLE, vcpu=0),
+            vmentry(9500)],
+        1: [change(1000, 1, 0, RUNNABLE, RUNNING), vmexit(3000, 1),
+            change(3100, 1, 0, RUNNING, BLOCKED), change(4000, 1, 0, BLOCKED, RUNNABLE),
+            change(4100, 1, 0, RUNNABLE, RUNNING), vmentry(4200), vmentry(9500)],
+    })  # fmt: skip
+    row = row_of(analysis)
+    assert row.times == [2100 + 5400, 100, 900, 0, 0, 0]
+    assert [spread.number for spread in row.spells] == [0, 0, 0, 0]
+    (exit_row,) = exits(analysis, by="vcpu").rows
+    assert (exit_row.seen, exit_row.cost.number, exit_row.cut_loss) == (1, 0, 1)
+
+
+def test_spells_before_and_after_a_gap_are_whole():
+    """R12: only what a gap may cut is left out."""
+    analysis = analyze({
+        0: [vmentry(1000), lost(5000, 5, 3000, dom=IDLE, vcpu=0), vmentry(9500)],
+        1: [change(1000, 1, 0, RUNNABLE, RUNNING), change(1500, 1, 0, RUNNING, BLOCKED),
+            change(2000, 1, 0, BLOCKED, RUNNABLE), change(2100, 1, 0, RUNNABLE, RUNNING),
+            change(6000, 1, 0, RUNNING, BLOCKED), change(7000, 1, 0, BLOCKED, RUNNABLE),
+            vmentry(9500)],
+    })  # fmt: skip
+    ran, woken, _, slept = row_of(analysis).spells
+    assert (ran.number, ran.sum) == (1, 500)
+    assert (woken.number, woken.sum) == (1, 100)
+    assert (slept.number, slept.sum) == (2, 500 + 1000)
+
+
+def test_records_missing_from_before_the_start():
+    """R12, R14: p0's first record tells of losses since before any other record."""
+    analysis = analyze({
+        0: [lost(5000, 5, 200, dom=1, vcpu=0), vmentry(6000)],
+        1: [change(1000, IDLE, 1, RUNNABLE, RUNNING), vmentry(6000)],
+    })  # fmt: skip
+    zero, one = runstates(analysis, by="vcpu").cpus
+    assert (analysis.first, analysis.last) == (1000, 6000)
+    assert (zero.lost, zero.unknown, zero.busy) == (4000, 0, 1000)
+    assert (one.lost, one.idle) == (0, 5000)
+
+
 def test_a_domain_that_goes():
     analysis = analyze({0: [
         change(1000, 1, 0, RUNNABLE, RUNNING), change(2000, 1, 0, RUNNING, BLOCKED),

@@ -36,7 +36,7 @@ cdef class Engine:
     cdef uint64 _waits
     cdef bint _by_cpu
 
-    @cython.locals(cpu=Cpu, header=uint32, first=uint64)
+    @cython.locals(cpu=Cpu)
     cpdef list gaps_ahead(self)
     @cython.locals(cpu=Cpu)
     cpdef load(self, int number, const uint32[::1] words)
@@ -47,7 +47,13 @@ cdef class Engine:
     @cython.locals(cpu=Cpu)
     cpdef finish(self, uint64 now)
 
+    @cython.locals(event=uint32)
     cdef uint64 _peek(self, Cpu cpu) noexcept
+    cdef uint64 _stamp(self, Cpu cpu) noexcept
+    @cython.locals(whole=bint)
+    cdef uint64 _lost_since(self, Cpu cpu) noexcept
+    @cython.locals(first=uint64)
+    cdef uint64 _lost_turn(self, Cpu cpu, uint64 limit) except? 0
     cdef bint _before(self, Cpu left, Cpu right) noexcept
     @cython.locals(heap=list, cpu=Cpu, above=Cpu)
     cdef _rise(self, Py_ssize_t at)

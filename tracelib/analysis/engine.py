@@ -85,13 +85,8 @@ class Engine:
         """CPU, first and last TSC of the lost records that come next on their CPUs."""
         found = []
         for cpu in self._heap:
-            header = cpu.data[cpu.at]
-            if header & records.EVENT_MASK != records.LOST_RECORDS or cpu.end - cpu.at < 7:
-                continue
-            first = cpu.key
-            if header >> records.EXTRA_SHIFT == 0xC:  # four words and a time stamp
-                first = max(first, _wide(cpu.data, cpu.at + 5))
-            found.append((cpu.number, first, cpu.next_key))
+            if cpu.data[cpu.at] & records.EVENT_MASK == records.LOST_RECORDS:
+                found.append((cpu.number, self._lost_since(cpu), self._stamp(cpu)))
         return found
 
     def load(self, number: int, words: memoryview) -> None:
@@ -147,11 +142,34 @@ class Engine:
 
     def _peek(self, cpu: Cpu) -> int:
         """The place in the order of the next record."""
+        event = cpu.data[cpu.at] & records.EVENT_MASK
+        if event == records.WRAP_BUFFER:
+            return cpu.key
+        if event == records.LOST_RECORDS:
+            return self._lost_since(cpu)
+        return self._stamp(cpu)
+
+    def _stamp(self, cpu: Cpu) -> int:
+        """When the next record is."""
         if not cpu.data[cpu.at] & records.TSC_FLAG or cpu.end - cpu.at < 3:
             return cpu.key
-        if cpu.data[cpu.at] & records.EVENT_MASK == records.WRAP_BUFFER:
-            return cpu.key
         return max(_wide(cpu.data, cpu.at + 1), cpu.key)
+
+    def _lost_since(self, cpu: Cpu) -> int:
+        """From when on records are missing, of which the next one tells."""
+        whole = cpu.data[cpu.at] >> records.EXTRA_SHIFT == 0xC  # four words and a time stamp
+        if not whole or cpu.end - cpu.at < 7:
+            return cpu.key
+        return min(max(_wide(cpu.data, cpu.at + 5), cpu.key), self._stamp(cpu))
+
+    def _lost_turn(self, cpu: Cpu, limit: int) -> int:
+        """A lost record has two turns: when the gap begins, and, as others, when it is."""
+        if cpu.lost_since == _NEVER:
+            first = self._lost_since(cpu)
+            if first > limit:
+                return first
+            self.states.gap_begins(cpu, first)
+        return self._stamp(cpu)
 
     def _before(self, left: Cpu, right: Cpu) -> bool:
         if left.next_key != right.next_key:
@@ -225,7 +243,7 @@ class Engine:
             action = forms[place + codes.FORM_ACTION]
             if key >= until or (key > limit and action >= self._waits):
                 cpu.at = at
-                cpu.next_key = key
+                cpu.next_key = self._lost_turn(cpu, limit) if action == codes.GAP else key
                 return True
             if key >= cpu.bin_end and cpu.dated:
                 self._next_bin(cpu, key)

@@ -11,6 +11,7 @@ ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 
 cdef uint32 _NOBODY
+cdef uint64 _NEVER
 
 @cython.final
 cdef class States:
@@ -22,6 +23,8 @@ cdef class States:
     cdef readonly Table spells, occupied, steps
     cdef Table _index
     cdef dict _made
+    cdef Py_ssize_t _open_gaps
+    cdef uint64 _last_gap
     cdef bint _unscheduled
 
     @cython.locals(nobody=Vcpu, cpu=Cpu)
@@ -34,8 +37,11 @@ cdef class States:
     cpdef change(self, Cpu cpu, uint32 who, int old, int new, uint64 now)
     @cython.locals(vcpu=Vcpu)
     cpdef runs_on(self, Cpu cpu, uint32 who, uint64 now)
-    @cython.locals(gone=Vcpu, vcpu=Vcpu)
     cpdef gap(self, Cpu cpu, uint64 first, uint64 last, uint32 who)
+    @cython.locals(gone=Vcpu)
+    cpdef gap_begins(self, Cpu cpu, uint64 first)
+    @cython.locals(gone=Vcpu, vcpu=Vcpu, first=uint64)
+    cdef _gap_ends(self, Cpu cpu, uint64 last, uint32 who)
     cpdef create(self, uint32 domain, uint64 now)
     @cython.locals(vcpu=Vcpu)
     cpdef remove(self, uint32 domain, uint64 now)
@@ -48,6 +54,7 @@ cdef class States:
     cpdef reset(self)
     @cython.locals(vcpu=Vcpu)
     cpdef finish(self, uint64 now)
+    @cython.locals(lost=bint)
     cpdef finish_cpu(self, Cpu cpu, uint64 now)
 
     @cython.locals(vcpu=Vcpu)

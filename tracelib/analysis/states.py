@@ -25,6 +25,7 @@ from tracelib.analysis.vcpus import Cpu, Vcpu
 _MOST_VCPUS = 1 << 16
 _MOST_ROWS = 1 << 18
 _NOBODY = 0xFFFFFFFF
+_NEVER = 0xFFFFFFFFFFFFFFFF
 
 
 class States:
@@ -46,6 +47,10 @@ class States:
         self.steps = Table(codes.SPELL_COLUMNS, _MOST_ROWS)
         """Clock disagreements: (CPU that is ahead, CPU that is behind)."""
         self._index = Table(0, _MOST_VCPUS)
+        self._open_gaps = 0
+        """How many CPUs' records are missing now. Until none are, `pairs.last_gap` is _NEVER:
+        nothing that goes on is known to be whole."""
+        self._last_gap = 0
         self._unscheduled = False
         """Whether there are vCPUs of which nothing says when they come and go: KVM's."""
         self._made: dict[int, int] = {}
@@ -118,16 +123,40 @@ class States:
     def gap(self, cpu: Cpu, first: int, last: int, who: int) -> None:
         """Records of a CPU from `first` to `last` are missing; `who` runs there then, or
         _NOBODY if that is not known."""
-        first = min(max(first, cpu.since), last)
+        if cpu.lost_since == _NEVER:
+            self.gap_begins(cpu, min(first, last))
+        self._gap_ends(cpu, last, who)
+
+    def gap_begins(self, cpu: Cpu, first: int) -> None:
+        """Records of a CPU are missing from `first` on; `gap` will say until when. Others'
+        records are complete, but what a vCPU did here is not in them."""
+        if cpu.lost_since != _NEVER:
+            return
         gone = cpu.current
+        cpu.lost_since = max(first, cpu.since)
+        cpu.gone = None
+        self._open_gaps += 1
+        self.pairs.last_gap = _NEVER
         self.pairs.cut(cpu.nobody, codes.CUT_LOSS)
-        self._occupy(cpu, None, codes.CPU_LOST, first)
-        if gone is not None and gone.cpu == cpu.number and gone.state == codes.RUNNING:
-            self._lose(gone, first, last)
-        self._occupy(cpu, None, codes.CPU_UNKNOWN, last)
+        self._occupy(cpu, None, codes.CPU_LOST, cpu.lost_since)
         if self._unscheduled:
             self._cut_all(cpu)
-        self.pairs.last_gap = max(self.pairs.last_gap, last)
+        if gone is not None and gone.cpu == cpu.number and gone.state == codes.RUNNING:
+            self.pairs.cut(gone, codes.CUT_LOSS)
+            self._set(gone, codes.LOST, cpu.lost_since)
+            cpu.gone = gone
+
+    def _gap_ends(self, cpu: Cpu, last: int, who: int) -> None:
+        gone = cpu.gone
+        first = min(cpu.lost_since, last)
+        cpu.lost_since = _NEVER
+        self._open_gaps -= 1
+        self._last_gap = max(self._last_gap, last)
+        if self._open_gaps == 0:
+            self.pairs.last_gap = self._last_gap
+        if gone is not None and gone.state == codes.LOST:
+            self._set(gone, codes.UNKNOWN, last)
+        self._occupy(cpu, None, codes.CPU_UNKNOWN, last)
         if who != _NOBODY:
             vcpu = self.vcpu(who)
             if vcpu.state == codes.RUNNING:
@@ -195,7 +224,8 @@ class States:
 
     def finish_cpu(self, cpu: Cpu, now: int) -> None:
         """The span ends for a CPU too."""
-        self._occupy(cpu, cpu.current, codes.CPU_UNKNOWN, now)
+        lost = cpu.lost_since != _NEVER
+        self._occupy(cpu, cpu.current, codes.CPU_LOST if lost else codes.CPU_UNKNOWN, now)
 
     # Parts
 

@@ -9,6 +9,8 @@ ctypedef unsigned int uint32
 ctypedef unsigned long long uint64
 ctypedef const unsigned int *const_words
 
+cdef uint64 _NEVER
+
 @cython.final
 cdef class Vcpu:
     cdef readonly uint64 who
@@ -31,9 +33,9 @@ cdef class Vcpu:
 @cython.final
 cdef class Cpu:
     cdef readonly int number
-    cdef public Vcpu current, nobody
+    cdef public Vcpu current, nobody, gone
     cdef public bint unknown, dated
-    cdef public uint64 since, key, next_key, tsc, steps_back, wraps
+    cdef public uint64 since, lost_since, key, next_key, tsc, steps_back, wraps
     cdef public Py_ssize_t time_row
     cdef const_words data
     cdef const uint32[::1] held

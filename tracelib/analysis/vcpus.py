@@ -12,6 +12,7 @@ from array import array
 from tracelib.analysis import codes
 from tracelib.ring import shared
 
+_NEVER = 0xFFFFFFFFFFFFFFFF
 _NO_WORDS = memoryview(array("I", [0]))
 
 
@@ -81,6 +82,10 @@ class Cpu:
         self.unknown = True
         """Nobody knows who runs here: this is no moment between two vCPUs."""
         self.since = 0
+        self.lost_since = _NEVER
+        """From when on records of it are missing, while they are."""
+        self.gone: Vcpu | None = None
+        """Who ran here then, if known."""
         self.time_row = 0
         """The row where the present occupant's time is added up."""
 

@@ -96,6 +96,7 @@ def test_info_of_a_set(tmp_path):
     assert answer["losses_unknown"]
     text = output("info", name)
     assert "lost        unknown: " in text
+    assert max(map(len, text.splitlines()[1:])) <= 80
     assert "  1            2            ?" in text
 
 
@@ -119,7 +120,7 @@ def test_summary_of_a_set(tmp_path):
     assert "not in a kvmtrace set" in text
     assert "Losses\n  unknown: " in text
     assert "pid4711v0: 2 exits" in text
-    assert max(map(len, text.splitlines()[1:])) <= 88
+    assert max(map(len, text.splitlines()[1:])) <= 80
 
 
 def test_one_guest_of_several(tmp_path):

@@ -19,6 +19,7 @@ from tracelib.kvmtrace.names import member_cpu, members
 from tracelib.kvmtrace.reader import KvmtraceReader
 from tracelib.reading import parts
 from tracelib.records import Record, iter_records
+from xtraced.sources.sim.replay import open_replay
 
 STYLES = [Style(kind, order) for kind, order in product(KINDS, ORDERS)]
 RECS = guest(1 << 40, 40)
@@ -277,6 +278,12 @@ def test_a_file_by_another_name_is_told_what_it_lacks(tmp_path):
     with pytest.raises(FormatError) as caught:
         tracelib.open(path)
     assert "NAME.kvmtrace.CPU" in str(caught.value.hint)
+
+
+def test_a_set_is_not_replayed(tmp_path):
+    """Its records are no records of Xen's, which is what a store holds."""
+    with pytest.raises(FormatError):
+        open_replay(write_set(tmp_path, Style("packed"), {0: RECS}))
 
 
 def test_a_file_that_may_not_be_opened(tmp_path):

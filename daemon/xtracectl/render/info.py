@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from xtracectl.summary import Summary
 SCHEMA = 1
 
 _SHOWN_PROBLEMS = 10
+_LABEL = 14
+"""Columns that labels take."""
 
 
 def json_text(summaries: Sequence[Summary]) -> str:
@@ -110,8 +113,8 @@ def _heading(summary: Summary) -> list[str]:
     if info.layout is not None:
         lines.append(f"  layout      {info.layout}")
     lines.append(f"  records     {counts.records:,}{untimed}")
-    lines.append(f"  lost        {_lost(summary)}")
-    lines.append(f"  time        {_time(summary)}")
+    lines += _labelled("lost", _lost(summary))
+    lines += _labelled("time", _time(summary))
     if summary.started_at is not None:
         moment = datetime.datetime.fromtimestamp(summary.started_at // 10**9, datetime.UTC)
         lines.append(f"  started     {moment:%Y-%m-%d %H:%M:%S} UTC")
@@ -125,6 +128,14 @@ def _heading(summary: Summary) -> list[str]:
     if counts.steps_back:
         lines.append(f"  time order  goes back within a CPU {counts.steps_back:,} times (verify)")
     return lines
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    """Wrapped beside its label."""
+    rest = " " * _LABEL
+    return textwrap.wrap(
+        f"  {label}".ljust(_LABEL) + text, 80, subsequent_indent=rest, break_long_words=False
+    )
 
 
 def _lost(summary: Summary) -> str:

@@ -7,7 +7,7 @@ from tracelib.analysis.volume import Amount, Volume
 from tracelib.events.catalogue import event_name
 from tracelib.units import format_size
 from xtracectl.render.durations import duration, nanoseconds, per_second, percent, share
-from xtracectl.render.table import count, number_of, table
+from xtracectl.render.table import count, indented, number_of, table
 from xtracectl.summarizing import Report
 
 
@@ -15,8 +15,10 @@ def volume_text(section: Volume, report: Report, top: int) -> list[str]:
     """What takes how much, the most first."""
     lines = [
         "Volume: records as they lie in the rings",
-        f"  {count(section.total.records)} records, {format_size(section.total.bytes)}; "
-        f"records were being lost in {percent(section.unseen)} of the CPUs' time",
+        *indented(
+            f"{count(section.total.records)} records, {format_size(section.total.bytes)}; "
+            f"records were being lost in {percent(section.unseen)} of the CPUs' time", 2,
+        ).split("\n"),
     ]
     if section.unknown_events:
         lines.append(f"  of events unknown here: {number_of(section.unknown_events, 'record')}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracelib import reading
 from tracelib.chunks import TraceReader
+from tracelib.errors import FormatError
 from tracelib.losses import Loss
 from tracelib.units import CpuId, Nanoseconds, Tsc
 from xtraced.sources.sim.abi import PhysInfo, Wrong
@@ -117,6 +118,12 @@ def open_replay(path: Path) -> tuple[TraceReader, PhysInfo, list[CpuId]]:
     Raises FormatError or StoreError if it cannot be read.
     """
     reader = reading.open(path)
+    if reader.info.kind == "kvmtrace":
+        reader.close()
+        raise FormatError(
+            "a kvmtrace set cannot be replayed: its records are not Xen's", file=str(path),
+            hint="xtracectl info, dump and summary read it",
+        )
     cpus = list(reader.cpus()) or [CpuId(0)]
     info = reader.info
     physinfo = PhysInfo(

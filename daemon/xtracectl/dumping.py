@@ -23,7 +23,7 @@ from tracelib.reading import running_at_start, skip_before
 from tracelib.stream import Stream
 from tracelib.units import CpuId, Tsc
 from xtracectl.formats import Format
-from xtracectl.inputs import warn
+from xtracectl.inputs import check_domain, warn
 from xtracectl.request import Request
 from xtracectl.sink import Sink
 
@@ -48,6 +48,7 @@ class Dump:
                 f"--format {request.format} is for Xen's records, not KVM's",
                 hint="text, json, csv and parquet take any",
             )
+        check_domain(reader.info, request.domain)
         self.left = left
         self._reader = reader
         self._out = out

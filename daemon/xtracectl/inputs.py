@@ -7,15 +7,19 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tracelib.errors import UsageError, XtraceError
 from tracelib.kvmtrace.layout import OPTION, Kind
 from tracelib.kvmtrace.names import members
-from tracelib.units import parse_hz
+from tracelib.units import PROCESSES, DomId, parse_hz
 from xtracectl import output
 from xtracectl.exits import Exit, exit_code
 from xtracectl.places import Options
 from xtracectl.stopping import Stopped
+
+if TYPE_CHECKING:
+    from tracelib.chunks import TraceInfo
 
 # Before anything imports numpy: threads for linear algebra, which nobody here does, would
 # cost some hundred megabytes of address space and a tenth of a second.
@@ -62,6 +66,21 @@ def refuse_kvmtrace(path: str, what: str) -> None:
         raise UsageError(
             f"{path}: {what} takes Xen's traces, not KVM's",
             hint="a kvmtrace set is for info, dump, summary and verify",
+        )
+
+
+def check_domain(info: TraceInfo, domain: DomId | None) -> None:
+    """Raises UsageError if what --domain names cannot be in such a trace."""
+    if domain is None:
+        return
+    if info.kind == "kvmtrace" and domain < PROCESSES:
+        raise UsageError(
+            f"{info.name}: KVM's guests are processes, not domains",
+            hint="write --domain pid4711, with the number of the process",
+        )
+    if info.kind != "kvmtrace" and domain >= PROCESSES:
+        raise UsageError(
+            f"{info.name}: Xen's guests are domains, not processes", hint="write --domain 3"
         )
 
 

@@ -26,6 +26,7 @@ from tracelib.kvmtrace.reader import LOSSES_UNKNOWN
 from tracelib.reading import parts
 from tracelib.symbols import SymbolBook
 from tracelib.units import DomId, Nanoseconds, Tsc, parse_domain
+from xtracectl.inputs import check_domain
 from xtracectl.places import Options
 from xtracectl.stopping import Stopped
 from xtracectl.times import Moment, parse_moment
@@ -169,6 +170,7 @@ def analyzer_of(
     """One for what is asked for, and its clock, which starts with the trace if that matters:
     because of what is asked for, or because times are to be told (`timed`). Raises
     UsageError."""
+    check_domain(reader.info, request.domain)
     timed = timed or request.since is not None or request.until is not None
     start = (_first_tsc(reader) if timed else None) or Tsc(0)
     clock = Clock(start, find_rate(reader.info, request.cpu_hz), reader.info.anchors)

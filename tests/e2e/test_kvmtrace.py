@@ -18,6 +18,7 @@ from tests.support.kvmtrace import (
     leave,
     write_set,
 )
+from tests.support.xentrace import round_robin
 from tests.support.xtracectl import info, lines, output, run
 
 STYLES = [Style(kind, order) for kind, order in product(KINDS, ORDERS)]
@@ -131,6 +132,25 @@ def test_one_guest_of_several(tmp_path):
     text = output("summary", name, "--section", "exits", "--domain", "pid9")
     assert "pid9v1: 1 exit " in text
     assert "pid4711" not in text
+
+
+@pytest.mark.parametrize("command", ["dump", "summary"])
+def test_a_domain_is_no_process(tmp_path, command):
+    """Nothing would be shown, and nobody would know why."""
+    name = write_set(tmp_path, Style("timestamp", ">"), {0: RECS})
+    trace = tmp_path / "x.trace"
+    trace.write_bytes(round_robin())
+    for path, domain in ((name, "3"), (trace, "pid3")):
+        done = run(command, path, "--domain", domain)
+        assert done.returncode == 2
+        assert b"guests are" in done.stderr
+
+
+def test_the_wrong_layout(tmp_path):
+    name = write_set(tmp_path, Style("packed", ">"), {0: RECS})
+    done = run("info", name, "--kvmtrace-layout", "timestamp")
+    assert done.returncode == 1
+    assert b"(--kvmtrace-layout timestamp)" in done.stderr
 
 
 def test_where_the_guests_were(tmp_path):

@@ -36,14 +36,15 @@ class KvmtraceReader:
         so. Raises StoreError; FormatError if no file has a record of that layout."""
         self.problems: list[Problem] = []
         self._known: set[Problem] = set()
-        with ExitStack() as opened:
-            self._members = {cpu: Member(cpu, path) for cpu, path in sorted(paths.items())}
-            for member in self._members.values():
-                opened.callback(member.close)
+        self._members: dict[CpuId, Member] = {}
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            for cpu, path in sorted(paths.items()):
+                self._members[cpu] = Member(cpu, path)
             self.layout = self._common_layout(name, asked)
-            opened.pop_all()
-        self._note_holes(name)
-        self.info = self._describe(name)
+            self._note_holes(name)
+            self.info = self._describe(name)
+            undone.pop_all()
 
     def cpus(self) -> Sequence[CpuId]:
         """Those of which there is a file with something in it."""

@@ -22,6 +22,7 @@ from tests.support.segments import SegmentBuilder
 from tests.support.xentrace import lost
 from tracelib.analysis.exits import exits
 from tracelib.analysis.runstates import runstates
+from tracelib.losses import Cause, Loss
 from tracelib.records import make_record
 from tracelib.ring.runstates import RunstateSnapshot, VcpuState
 from tracelib.store.segment import SegmentReader
@@ -173,6 +174,23 @@ def test_spells_while_another_cpu_loses_records():
     assert [spread.number for spread in row.spells] == [0, 0, 0, 0]
     (exit_row,) = exits(analysis, by="vcpu").rows
     assert (exit_row.seen, exit_row.cost.number, exit_row.cut_loss) == (1, 0, 1)
+
+
+def test_a_wake_up_in_a_gap_that_only_the_segment_states():
+    """R12, R13: as with a lost record; but no record says who runs at its end."""
+    stated = Loss(Cause.WRITE_FAILED, CpuId(0), 44, first_tsc=Tsc(2000), last_tsc=Tsc(9000))
+    analysis = analyze({
+        0: [change(1000, 1, 0, RUNNABLE, RUNNING), vmentry(1500), vmentry(9500)],
+        1: [change(1000, IDLE, 1, RUNNABLE, RUNNING), change(3000, 1, 0, BLOCKED, RUNNABLE),
+            change(3200, IDLE, 1, RUNNING, RUNNABLE), change(3200, 1, 0, RUNNABLE, RUNNING),
+            change(5000, 1, 0, RUNNING, BLOCKED), vmentry(9500)],
+    }, [stated])  # fmt: skip
+    row = row_of(analysis)
+    assert row.times == [1000 + 1800, 200, 4500, 0, 1000, 0]
+    assert row.contradictions == 0
+    assert [spread.number for spread in row.spells] == [0, 0, 0, 0]
+    zero = runstates(analysis, by="vcpu").cpus[0]
+    assert (zero.busy, zero.lost, zero.unknown) == (1000, 7000, 500)
 
 
 def test_spells_before_and_after_a_gap_are_whole():

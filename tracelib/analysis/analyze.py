@@ -204,7 +204,14 @@ class Analyzer:
             self.analysis.gaps.add(gap)
         else:
             self._expected.append(gap)
+            if gap.first is not None:
+                self._at(gap.first, partial(self._miss, gap.cpu, gap.first))
             self._at(end, partial(self._lose, gap, end))
+
+    def _miss(self, number: CpuId, first: int) -> None:
+        cpu = self._engine.cpus.get(number)
+        if cpu is not None:
+            self._engine.states.gap_begins(cpu, max(first, cpu.key))
 
     def _lose(self, gap: Missing, end: int) -> None:
         self._expected.remove(gap)

@@ -38,7 +38,6 @@ cdef class States:
     @cython.locals(vcpu=Vcpu)
     cpdef runs_on(self, Cpu cpu, uint32 who, uint64 now)
     cpdef gap(self, Cpu cpu, uint64 first, uint64 last, uint32 who)
-    @cython.locals(gone=Vcpu)
     cpdef gap_begins(self, Cpu cpu, uint64 first)
     @cython.locals(gone=Vcpu, vcpu=Vcpu, first=uint64)
     cdef _gap_ends(self, Cpu cpu, uint64 last, uint32 who)
@@ -57,6 +56,8 @@ cdef class States:
     @cython.locals(lost=bint)
     cpdef finish_cpu(self, Cpu cpu, uint64 now)
 
+    @cython.locals(gone=Vcpu)
+    cdef _lose_current(self, Cpu cpu, uint64 now)
     @cython.locals(vcpu=Vcpu)
     cdef _cut_all(self, Cpu cpu)
     @cython.locals(index=Py_ssize_t, vcpu=Vcpu)

@@ -132,21 +132,16 @@ class States:
         records are complete, but what a vCPU did here is not in them."""
         if cpu.lost_since != _NEVER:
             return
-        gone = cpu.current
         cpu.lost_since = max(first, cpu.since)
         cpu.gone = None
         self._open_gaps += 1
         self.pairs.last_gap = _NEVER
-        self.pairs.cut(cpu.nobody, codes.CUT_LOSS)
-        self._occupy(cpu, None, codes.CPU_LOST, cpu.lost_since)
-        if self._unscheduled:
-            self._cut_all(cpu)
-        if gone is not None and gone.cpu == cpu.number and gone.state == codes.RUNNING:
-            self.pairs.cut(gone, codes.CUT_LOSS)
-            self._set(gone, codes.LOST, cpu.lost_since)
-            cpu.gone = gone
+        self._lose_current(cpu, cpu.lost_since)
 
     def _gap_ends(self, cpu: Cpu, last: int, who: int) -> None:
+        if cpu.current is not None:
+            # Of what only a segment says is missing, some may be there.
+            self._lose_current(cpu, min(cpu.since, last))
         gone = cpu.gone
         first = min(cpu.lost_since, last)
         cpu.lost_since = _NEVER
@@ -228,6 +223,18 @@ class States:
         self._occupy(cpu, cpu.current, codes.CPU_LOST if lost else codes.CPU_UNKNOWN, now)
 
     # Parts
+
+    def _lose_current(self, cpu: Cpu, now: int) -> None:
+        """What goes on here is not known to go on."""
+        gone = cpu.current
+        self.pairs.cut(cpu.nobody, codes.CUT_LOSS)
+        self._occupy(cpu, None, codes.CPU_LOST, now)
+        if self._unscheduled:
+            self._cut_all(cpu)
+        if gone is not None and gone.cpu == cpu.number and gone.state == codes.RUNNING:
+            self.pairs.cut(gone, codes.CUT_LOSS)
+            self._set(gone, codes.LOST, now)
+            cpu.gone = gone
 
     def _cut_all(self, cpu: Cpu) -> None:
         """Any vCPU last seen here may have entered, and exited again, unseen."""

@@ -75,7 +75,7 @@ def test_whose_reasons_those_are(made, vendor, name):
 def test_a_vendor_that_there_is_not(made):
     done = run("dump", made(window(0, timed(5))), "--vendor", "via")
     assert done.returncode == 2
-    assert b"intel (vmx) or amd (svm)" in done.stderr
+    assert b"intel (vmx), amd (svm) or powerpc (ppc)" in done.stderr
 
 
 def test_json(made):

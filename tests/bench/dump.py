@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.read import Run, make_parser, measure, sample
+from tests.bench.read import Run, keep_bytecode, make_parser, measure, sample
 
 _ROUNDS = 3
 """The best of so many runs counts, for both."""
@@ -53,8 +53,7 @@ def _best(command: Sequence[str]) -> Run:
 def main(argv: Sequence[str] | None = None) -> None:
     options = make_parser(__doc__).parse_args(argv)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as place:
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = f"{place}/bytecode"
+        keep_bytecode(Path(place))
         made, hz = sample(Path(place), options)
         compare(made, hz, svm=False)
         for path in options.trace:

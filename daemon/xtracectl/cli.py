@@ -25,8 +25,8 @@ from xtracectl.exits import Exit, exit_code
 from xtracectl.places import DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STORE, Options, parse_path
 
 COMMANDS = (
-    "status", "top", "dump", "summary", "diff", "distribution", "info", "verify", "repair", "rotate",
-    "flush", "pause", "resume", "mask", "snapshot", "stop",
+    "status", "top", "dump", "summary", "diff", "distribution", "info", "verify", "repair",
+    "rotate", "flush", "pause", "resume", "mask", "snapshot", "stop",
 )
 
 _DESCRIPTION = """\

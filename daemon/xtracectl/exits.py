@@ -45,9 +45,9 @@ MEANINGS: dict[Exit, str] = {
     Exit.REFUSED: "the service was asked and refused",
     Exit.TROUBLE: "a file or device could not be read or written",
     Exit.OUTPUT: "standard output is closed, full or failing",
-    Exit.HUNG_UP: "the terminal hung up (SIGHUP); dump -f and live top end with 0 or 1",
-    Exit.INTERRUPTED: "interrupted from the keyboard (SIGINT); dump -f and live top end with 0 or 1",
-    Exit.TERMINATED: "asked to end (SIGTERM); dump -f and live top end with 0 or 1",
+    Exit.HUNG_UP: "the terminal hung up (SIGHUP); dump -f and top end with 0 or 1",
+    Exit.INTERRUPTED: "interrupted from the keyboard (SIGINT); dump -f and top end with 0 or 1",
+    Exit.TERMINATED: "asked to end (SIGTERM); dump -f and top end with 0 or 1",
     Exit.BROKEN_PIPE: "whoever read standard output left",
 }
 

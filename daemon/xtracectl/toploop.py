@@ -23,6 +23,8 @@ from xtracectl.watching import Watch
 
 NANO = 10**9
 
+_PAUSED = "tracing is paused; waiting for it to go on (xtracectl resume)"
+
 
 class Samples(Protocol):
     """Where samples come from."""
@@ -58,7 +60,7 @@ class Live:
         except ServiceError as error:
             self.trouble = f"{error.message}; waiting for it"
             return None
-        self.trouble = ""
+        self.trouble = _PAUSED if self._watch.paused else ""
         return sample
 
     def code(self) -> int:

@@ -30,6 +30,8 @@ _HISTORY = 200
 _ESCAPE_MS = 25
 """Milliseconds after which an escape is a key of its own."""
 
+_FORM_FEED = "\x0c"
+
 _NAMES = {
     curses.KEY_UP: topview.UP, curses.KEY_DOWN: topview.DOWN,
     curses.KEY_LEFT: topview.BACK, curses.KEY_RIGHT: " ",
@@ -37,7 +39,7 @@ _NAMES = {
     curses.KEY_HOME: topview.HOME, curses.KEY_END: topview.END,
     curses.KEY_ENTER: topview.ENTER, curses.KEY_BACKSPACE: topview.BACKSPACE,
     curses.KEY_RESIZE: topview.REDRAW, "\r": topview.ENTER, "\b": topview.BACKSPACE,
-    "\x0c": topview.REDRAW,
+    _FORM_FEED: topview.REDRAW,
 }  # fmt: skip
 
 
@@ -134,6 +136,9 @@ class _Loop:
             return Act.DRAW
         if key == curses.KEY_RESIZE:
             curses.update_lines_cols()
+        elif key == _FORM_FEED:
+            # Something else has written on the terminal.
+            self._window.redrawwin()
         return act
 
     def _draw(self) -> None:

@@ -27,8 +27,6 @@ _MOST_VCPUS = 4096
 """When so many have turned up, or twice as many as there were at first, the analysis starts
 over, lest it keep for ever what domains did that are long gone."""
 
-_PAUSED = "tracing is paused: what is shown is how it was before (xtracectl resume)"
-
 
 class _Flushed(NamedTuple):
     tsc: Tsc | None
@@ -41,6 +39,8 @@ class Watch:
 
     def __init__(self, socket: Path, store: Path, request: Request) -> None:
         """Raises ServiceError if there is no service to ask, StoreError, UsageError."""
+        self.paused = False
+        """Whether nothing is traced, as of the last flush."""
         self._socket = socket
         self._request = request
         self._flush()
@@ -67,15 +67,16 @@ class Watch:
             self._sampler.start = self._last
 
     def sample(self) -> Sample | None:
-        """From the last one until now; None if nothing is there yet. Raises ServiceError,
-        after which the next one is as long as it takes; StoreError."""
+        """From the last one until now; None if nothing is there yet, or while tracing is
+        paused. Raises ServiceError, after which the next one is as long as it takes;
+        StoreError."""
         flushed = self._flush()
         self._reader.look()
-        notes = [_PAUSED] if flushed.state == "paused" else []
-        if self._reader.era != self._era:
-            if self._era:
-                notes.append(f"counted afresh: {self._reader.why}")
-            self._start()
+        self.paused = flushed.state == "paused"
+        if self.paused:
+            # Only when it goes on do records tell since when they were missing.
+            return None
+        notes = self._follow_era()
         now = flushed.tsc or self._reader.last_tsc
         if self._analyzer is None or self._sampler is None or now <= self._last:
             return None
@@ -97,6 +98,14 @@ class Watch:
             answer = client.ask("flush")
         tsc = answer.get("tsc")
         return _Flushed(Tsc(tsc) if isinstance(tsc, int) else None, str(answer.get("state", "")))
+
+    def _follow_era(self) -> list[str]:
+        """Start over if the trace does; what to say of that."""
+        if self._reader.era == self._era:
+            return []
+        notes = [f"counted afresh: {self._reader.why}"] if self._era else []
+        self._start()
+        return notes
 
     def _start(self) -> None:
         """Analyse the era from its beginning."""

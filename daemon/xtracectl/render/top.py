@@ -130,10 +130,11 @@ def _records(sample: Sample) -> str:
     line = f"records  {per_second(row.records, sample.span, rate)}/s, {format_size(size)}/s; "
     if not row.gaps:
         return line + "none lost"
+    gaps = number_of(row.gaps, "gap")
     if not row.lost and row.uncounted:
-        return line + f"LOST: nobody knows how many, in {number_of(row.gaps, 'gap')}"
+        return f"{line}{gaps.upper()}: nobody knows how many are missing"
     more = " and more" if row.uncounted else ""
-    return line + f"LOST: {count(row.lost)}{more}, in {number_of(row.gaps, 'gap')}"
+    return f"{line}{gaps.upper()}: {count(row.lost)}{more} missing"
 
 
 def _exits(sample: Sample) -> str:

@@ -88,7 +88,8 @@ _NAME = Column(
 
 _VCPUS = Column(
     "vcpus", "VCPU", 4, "how many vCPUs the domain has, as far as seen",
-    lambda load: load.vcpus, lambda load, _: str(load.vcpus),
+    lambda load: load.vcpus,
+    lambda load, _: "-" if load.owner.domain is None else str(load.vcpus),
 )  # fmt: skip
 
 _OF_VCPUS = (

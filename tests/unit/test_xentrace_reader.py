@@ -80,6 +80,25 @@ def test_nothing_is_joined_in_a_damaged_file(open_bytes):
     assert reader.problems
 
 
+@pytest.mark.parametrize("place", [0, 5, 700, 2000, 2001, 4100, -30])
+@pytest.mark.parametrize("size", [1000, 4096, 1 << 20])
+def test_skimming_finds_what_the_whole_pass_does(place, size, open_bytes, monkeypatch):
+    """R20: wherever the damage is, and however the file is cut into reads."""
+    monkeypatch.setattr(reader_module, "READ_BYTES", size)
+    data = bytearray(round_robin(cpus=(0, 3, 1), rounds=9, records=20))
+    data[place : place + 20] = noise(19)
+    whole = open_bytes(bytes(data))
+    every = seen(whole.chunks())
+    skimmed = open_bytes(bytes(data))
+    assert [seen(skimmed.chunks_of(cpu)) for cpu in (0, 1, 3)] == [
+        [entry for entry in every if entry[0] == cpu] for cpu in (0, 1, 3)
+    ]
+    assert [(p.offset, p.said) for p in skimmed.problems] == [
+        (p.offset, p.said) for p in whole.problems
+    ]
+    assert skimmed.problems
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_have_the_chunks_bytes(name, open_bytes):
     reader = open_bytes(capture(name))

@@ -27,17 +27,18 @@ _ROOM = 1024
 class StreamBuffer:
     """Bytes come in by `feed`; they are joined only when somebody needs so many."""
 
-    def __init__(self) -> None:
-        self.at = 0
+    def __init__(self, start: int = 0) -> None:
+        """`start` is where in the stream the first bytes lie."""
+        self.at = start
         self.closed = False
         """Nothing follows what was fed."""
         self.searched = 0
         """No plausible window starts before this, from where it was searched."""
         self._pieces: list[bytes | memoryview] = []
         self._data = b""
-        self._base = 0
+        self._base = start
         """Where self._data starts."""
-        self._fed = 0
+        self._fed = start
         self._found = memoryview(array("Q", bytes(24 * _ROOM)))
         self._wait_for = 0
         """Not worth another look before so many bytes were fed."""

@@ -70,8 +70,9 @@ class WindowDecoder:
     FormatError, once it is clear that this is no xentrace file.
     """
 
-    def __init__(self) -> None:
-        self._buffer = StreamBuffer()
+    def __init__(self, start: int = 0) -> None:
+        """`start` is where in the stream the first bytes lie: behind a window, or at 0."""
+        self._buffer = StreamBuffer(start)
         self._state = _State.HEADER
         self._steps = {
             _State.HEADER: self._header,

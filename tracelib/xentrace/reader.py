@@ -16,7 +16,7 @@ from tracelib.losses import Loss
 from tracelib.store.fsops import store_error
 from tracelib.units import CpuId
 from tracelib.xentrace.decoder import Damage, Window, WindowDecoder
-from tracelib.xentrace.walk import walk
+from tracelib.xentrace.walk import walk, windows
 
 READ_BYTES = 1 << 19
 
@@ -27,6 +27,8 @@ _SHORT_BYTES = 16 << 10
 """A longer window is read by itself."""
 _BLOCK_BYTES = 256 << 10
 _BLOCKS = 32
+_ROOM = 1024
+"""So many windows are looked for at once."""
 
 
 @dataclass(slots=True)
@@ -36,9 +38,9 @@ class _Index:
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     sizes: array[int] = field(default_factory=lambda: array("I"))
 
-    def add(self, window: Window) -> None:
-        self.offsets.append(window.offset)
-        self.sizes.append(len(window.payload))
+    def add(self, offset: int, size: int) -> None:
+        self.offsets.append(offset)
+        self.sizes.append(size)
 
 
 @contextmanager
@@ -81,7 +83,7 @@ class XentraceReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """Every window's whole records, in file order. Raises FormatError, StoreError."""
-        for window in self._windows():
+        for window in self._windows(defaultdict(_Index), 0):
             yield Chunk(window.cpu, window.payload, self.info.name, window.offset)
 
     def chunks_of(self, cpu: CpuId) -> Iterator[Chunk]:
@@ -126,25 +128,43 @@ class XentraceReader:
 
     def _indexed(self) -> dict[CpuId, _Index]:
         if self._index is None:
-            for _ in self._windows():
+            index: defaultdict[CpuId, _Index] = defaultdict(_Index)
+            for _ in self._windows(index, self._skim(index)):
                 pass
         assert self._index is not None
         return self._index
 
-    def _windows(self) -> Iterator[Window]:
-        """One whole pass; the index is there when it is over."""
-        index: defaultdict[CpuId, _Index] = defaultdict(_Index)
-        for event in self._events():
+    def _windows(self, index: defaultdict[CpuId, _Index], start: int) -> Iterator[Window]:
+        """A pass over the file from the end of a window on; the index is there when it is
+        over."""
+        for event in self._events(start):
             if isinstance(event, Damage):
                 self._note(event.offset, event.reason, event.missing_bytes)
             else:
-                index[event.cpu].add(event)
+                index[event.cpu].add(event.offset, len(event.payload))
                 yield event
         self._index = index
 
-    def _events(self) -> Iterator[Window | Damage]:
-        decoder = WindowDecoder()
+    def _skim(self, index: defaultdict[CpuId, _Index]) -> int:
+        """Enter the windows of the file's start that have no fault; where the first other one
+        is. That is the last one, in nearly all files: what follows it is the decoder's."""
+        found = memoryview(array("Q", bytes(24 * _ROOM)))
         offset = 0
+        while True:
+            block = self._read(READ_BYTES, offset)
+            words = block[: len(block) // 4 * 4].cast("I")
+            at = 0
+            while count := windows(words, at, len(words), found):
+                numbers = found[: 3 * count].tolist()
+                for cpu, first, at in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+                    if at > first:
+                        index[CpuId(cpu)].add(offset + 4 * first, 4 * (at - first))
+            if not at:
+                return offset
+            offset += 4 * at
+
+    def _events(self, offset: int) -> Iterator[Window | Damage]:
+        decoder = WindowDecoder(offset)
         while True:
             data = self._read(READ_BYTES, offset)
             offset += len(data)

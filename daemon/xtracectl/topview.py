@@ -93,15 +93,15 @@ class View:
             self._look_by(_VIEW_KEYS[key])
         elif key in _SORT_KEYS and _SORT_KEYS[key] in SORTS[self.by]:
             self.sort = _SORT_KEYS[key]
-        elif key in "<>":
+        elif key in ("<", ">"):
             self._sort_beside(1 if key == ">" else -1)
         elif key == "S":
             self._sort_beside(1)
         elif key == "R":
             self.reverse = not self.reverse
-        elif key in "h?":
+        elif key in ("h", "?"):
             self.help = True
-        elif key in "ds":
+        elif key in ("d", "s"):
             self._ask_delay()
         else:
             return _ACTS.get(key, Act.NOTHING)

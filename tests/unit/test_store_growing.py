@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +44,7 @@ def more(path, builder, change):
 
 
 def files_open():
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_cpu_by_cpu_and_on(tmp_path, growing):

@@ -1,54 +1,25 @@
 """The simulated hypervisor says what it did; the analysis of its records says the same, to
 the last digit."""
 
-import struct
-
 import pytest
 
 from tests.support.analysis import run
-from tests.support.machines import take
+from tests.support.simulated import SimulatedTrace
 from tracelib.analysis.activity import activity
 from tracelib.analysis.exits import exits
 from tracelib.analysis.runstates import runstates
 from tracelib.analysis.volume import volume
 from tracelib.reading import open as open_trace
-from tracelib.units import Nanoseconds
-from tracelib.xentrace.format import CPU_CHANGE_HEADER
-from xtraced.sources.sim.hypervisor import Hypervisor
-from xtraced.sources.sim.options import SimOptions
-from xtraced.sources.sim.truth import truth
-from xtraced.sources.sim.workload import GuestWorkload
-
-MS = 1_000_000
-RATE = 5_000_000
 
 
 class Simulated:
-    """A machine run for a while, its records in an xentrace file, and its truth."""
+    """A machine run for a while, its records in an xentrace file analysed, and its truth."""
 
     def __init__(self, path, milliseconds=400, **options):
-        options = {"cpus": 3, "rate": RATE, "domains": 3, "deterministic": True} | options
-        chosen = SimOptions(**options)
-        hypervisor = Hypervisor(chosen.online(), chosen.cpus)
-        hypervisor.set_size(64)
-        now = 10**9
-        workload = GuestWorkload(chosen, hypervisor, Nanoseconds(now))
-        workload.start(Nanoseconds(now))
-        with path.open("wb") as out:
-            for _ in range(milliseconds // 2):
-                now += 2 * MS
-                workload.advance(Nanoseconds(now))
-                for cpu, words in hypervisor.memory.rings.items():
-                    payload = take(words)
-                    out.write(struct.pack("<III", CPU_CHANGE_HEADER, cpu, len(payload)) + payload)
-        self.hz = chosen.tsc_hz
-        self.truth = truth(chosen, hypervisor, workload.engine)
+        trace = SimulatedTrace(milliseconds, **options)
+        self.hz, self.truth, self.vcpus = trace.hz, trace.truth, trace.vcpus
         assert all(cpu["dropped"] == 0 for cpu in self.truth["cpus"].values())
-        self.vcpus = {
-            (vcpu["domain"], vcpu["vcpu"]): vcpu
-            for vcpu in self.truth["vcpus"] if vcpu["kind"] != "idle"
-        }
-        reader = open_trace(path)
+        reader = open_trace(trace.write_xentrace(path))
         self.analysis = run(reader, hz=self.hz)
         reader.close()
 

@@ -104,6 +104,7 @@ def _states(report: dict[str, Any]) -> Named:
     for row in report["runstates"]["rows"]:
         for state in ("running", "offline", "lost"):
             yield f"{_owner(row)} {state}", int(row["cycles"][state])
+        yield f"{_owner(row)} stays", row["moves"] + 1
         for spell, state in SPELLS.items():
             yield f"{_owner(row)} {state}", _cycles(row["spells"][spell])
 

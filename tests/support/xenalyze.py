@@ -121,8 +121,8 @@ def amounts(trace: Path, *, hz: int, svm: bool = True) -> dict[str, Amount]:
 
     `CLASS bytes` and `event NAME` (records) are of the whole trace, `cpuN busy` and `cpuN idle`
     are spells of a physical CPU. What begins with a vCPU, or with a CPU where nobody knows the
-    vCPU, is that one's: time in a state, exits by reason, PV events, hypercalls by number (those
-    in a multicall among them), interrupts by vector.
+    vCPU, is that one's: time in a state, stays on a CPU, exits by reason, PV events, hypercalls
+    by number (those in a multicall among them), interrupts by vector.
     """
     summary = run(trace, "--summary", "--show-default-domain-summary", hz=hz, svm=svm)
     found = dict(_summary(summary.splitlines()))
@@ -152,6 +152,7 @@ _VCPU = re.compile(r"-- v(\d+) --$")
 _BYTES = re.compile(r" (?:\+-)?(\w+) *: +(\d+)$")
 _STATE = re.compile(r" +(\w+): +(\d+) +[\d.]+s +(\d+) ")
 _EXIT = re.compile(r" (\w+) +(\d+) +[\d.]+s +[\d.]+% +(\d+) cyc")
+_STAYS = re.compile(r" cpu affinity: +(\d+) ")
 _CALL = re.compile(r"    \S.* +\[ ?(\d+)\]: +(\d+)$")
 _EVENT = re.compile(r"  ([a-z][\w ()]+?)  (\d+)$")
 _VECTOR = re.compile(r"  \[ *(\d+)\] (\d+)$")
@@ -185,6 +186,8 @@ def _of_vcpu(line: str) -> tuple[str, Amount] | None:
         return f"exit {name}", Cycles(int(match[2]), int(match[3]))
     if (match := _STATE.match(line)) and match[1] in _STATES:
         return match[1], Cycles(int(match[2]), int(match[3]))
+    if match := _STAYS.match(line):
+        return "stays", int(match[1])
     if match := _CALL.match(line):
         return f"hypercall {match[1]}", int(match[2])
     if match := _VECTOR.match(line):

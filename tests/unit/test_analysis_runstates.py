@@ -108,6 +108,15 @@ def test_time_that_goes_back_within_a_cpu():
     assert runstates(analysis, by="vcpu").cpus[0].steps_back == 1
 
 
+def test_a_move_from_where_it_was_found():
+    """That it ran on p0 only its leaving tells; from there it went to p1."""
+    analysis = analyze({
+        0: [vmentry(1000), change(2000, 1, 0, RUNNING, RUNNABLE), vmentry(4000)],
+        1: [vmentry(1000), change(3000, 1, 0, RUNNABLE, RUNNING), vmentry(4000)],
+    })  # fmt: skip
+    assert row_of(analysis).moves == 1
+
+
 def test_before_the_first_sight():
     """R68: time before a vCPU's first record is unknown, whatever that record says of it."""
     analysis = analyze({

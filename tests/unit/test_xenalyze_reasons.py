@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple
 
 import pytest
@@ -102,6 +103,21 @@ def test_fillers(name):
     (row,) = [row for row in listed(name) if row.reason == "fillers"]
     size = sum(len(record.encode()) for record in fillers)
     assert int(row.theirs) == 2 * int(row.ours) + size
+
+
+@pytest.mark.parametrize("name", having("first stay"))
+def test_first_stay(name):
+    """Ours is one for each CPU in a row on which records show the vCPU running."""
+    runs: dict[str, list[int]] = {}
+    for at in dated(name):
+        if at.change and RUNNING in at.change[1:]:
+            runs.setdefault(name_of(at.change[0]), []).append(at.cpu)
+    for row in listed(name):
+        if row.reason == "first stay":
+            owner, _ = row.what.split()
+            stays = len(list(groupby(runs[owner])))
+            assert int(row.ours) == stays
+            assert stays - 2 <= int(row.theirs) < stays, row
 
 
 @pytest.mark.parametrize("name", having("first spell", "boot4.trace"))

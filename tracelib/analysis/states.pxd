@@ -73,6 +73,7 @@ cdef class States:
     cdef _occupy(self, Cpu cpu, Vcpu vcpu, uint64 code, uint64 now)
     cdef _leave(self, Cpu cpu, Vcpu vcpu, uint64 now)
     cdef _arrive(self, Cpu cpu, Vcpu vcpu, uint64 now)
+    cdef _moves_to(self, Cpu cpu, Vcpu vcpu)
     @cython.locals(gone=Vcpu)
     cdef _displace(self, Cpu cpu, uint64 now)
     @cython.locals(cycles=uint64)

@@ -75,9 +75,7 @@ class States:
     def seen_on(self, cpu: Cpu, vcpu: Vcpu) -> None:
         """A record of this CPU is of a vCPU of which nothing says when it comes and goes."""
         self._unscheduled = True
-        if vcpu.cpu != cpu.number:
-            vcpu.moves += vcpu.cpu != codes.NOWHERE
-            vcpu.cpu = cpu.number
+        self._moves_to(cpu, vcpu)
 
     # What records say
 
@@ -321,6 +319,7 @@ class States:
         self.pairs.cut(cpu.nobody, codes.CUT_UNSEEN)
 
     def _leave(self, cpu: Cpu, vcpu: Vcpu, now: int) -> None:
+        self._moves_to(cpu, vcpu)
         if cpu.current is not vcpu:
             if cpu.unknown:
                 # Nobody left since records are complete here: it was this one all along.
@@ -331,10 +330,14 @@ class States:
     def _arrive(self, cpu: Cpu, vcpu: Vcpu, now: int) -> None:
         if cpu.current is not vcpu:
             self._displace(cpu, now)
+        self._moves_to(cpu, vcpu)
+        self._occupy(cpu, vcpu, vcpu.who, now)
+
+    def _moves_to(self, cpu: Cpu, vcpu: Vcpu) -> None:
+        """It runs here, or did until now."""
         if vcpu.cpu != cpu.number:
             vcpu.moves += vcpu.cpu != codes.NOWHERE
             vcpu.cpu = cpu.number
-        self._occupy(cpu, vcpu, vcpu.who, now)
 
     def _displace(self, cpu: Cpu, now: int) -> None:
         """Somebody else runs here: whoever did left unseen."""

@@ -99,6 +99,17 @@ def test_runstates(told):
         assert sum(map(int, row["cycles"].values())) == int(told.summary["span"])
 
 
+def test_percentages_add_up(told):
+    """R33: those of each vCPU to 100, as far as they are rounded."""
+    text = output("summary", "--section", "runstates", told.path)
+    table = text.partition("vcpu  running")[2].splitlines()[1:]
+    rows = [line.split()[1:-1] for line in table[: len(told.trace.vcpus)]]
+    assert len(rows) == len(told.trace.vcpus)
+    for shares in rows:
+        assert len(shares) == 6
+        assert sum(map(float, shares)) == pytest.approx(100, abs=0.3)
+
+
 def test_hypercalls(told):
     rows = by_vcpu(told.summary["pv"]["hypercalls"])
     for who, vcpu in told.trace.vcpus.items():

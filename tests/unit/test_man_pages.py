@@ -27,3 +27,10 @@ def test_page(page):
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"):
         assert section in sections
     assert max(len(line) for line in answer.stdout.splitlines()) <= 80
+
+
+def test_handing_a_trace_on_is_warned_about():
+    """R80: unused fields of some records hold what lay in the hypervisor's memory."""
+    for name in ("README.md", "man/xtracectl.1"):
+        text = " ".join((PAGES[0].parents[1] / name).read_text().split())
+        assert "bytes of the hypervisor's stack" in text

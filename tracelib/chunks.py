@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tracelib.losses import Loss
 from tracelib.units import CpuId, Nanoseconds, Tsc
+
+if TYPE_CHECKING:
+    from tracelib.ring.runstates import RunstateSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +129,11 @@ class TraceReader(Protocol):
         only lost records tell); complete after a whole pass."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class StatefulReader(Protocol):
+    """A reader of what says who ran where when it began: our own segments."""
+
+    def state(self) -> RunstateSnapshot | None:
+        """None if it does not say after all, such as where that is damaged."""

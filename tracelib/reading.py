@@ -1,4 +1,8 @@
-"""One door to every kind of trace: `tracelib.open`."""
+"""One door to every kind of trace: `tracelib.open`.
+
+Each reader is imported when there is something for it to read: who sums up a small file
+would wait for the others longer than for the file.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,20 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracelib import compressed
-from tracelib.chunks import TraceReader
+from tracelib.chunks import StatefulReader, TraceReader
 from tracelib.errors import FormatError, UsageError
 from tracelib.kvmtrace import names as kvmtrace
 from tracelib.kvmtrace.layout import Kind, magic_order
-from tracelib.kvmtrace.reader import KvmtraceReader
 from tracelib.segment.block import MAGIC, PAGE
 from tracelib.store.fsops import translated
-from tracelib.store.names import parse_name
-from tracelib.store.reader import SegmentReader, StoreReader
+from tracelib.store.names import FIRST_SEQUENCE, parse_name
 from tracelib.units import CpuId, Tsc
-from tracelib.xentrace.reader import XentraceReader
-from tracelib.xentrace.spool import spool
+
+if TYPE_CHECKING:
+    from tracelib.store.reader import SegmentReader, StoreReader
 
 STANDARD_INPUT = "-"
 
@@ -43,12 +47,14 @@ def open(
     if name == STANDARD_INPUT:
         return _open_pipe(_standard_input(), name)
     if members := kvmtrace.members(name):
+        from tracelib.kvmtrace.reader import KvmtraceReader
+
         return KvmtraceReader(members, name, kvmtrace_layout)
-    if is_store(name):
-        return StoreReader(Path(name))
     place = Path(name)
+    if is_store(name):
+        return _store(place)
     if parse_name(place.name) is not None:
-        return SegmentReader(place)
+        return _segment(place)
     with translated("open", place):
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -86,15 +92,31 @@ def _reader_of(descriptor: int, name: str, place: Path) -> TraceReader:
                 "it begins as kvmtrace's files do, whose names tell the CPU", file=name, offset=0,
                 hint="call it NAME.kvmtrace.CPU, such as x.kvmtrace.0",
             )
-        if not _has_blocks(descriptor, place):
-            return XentraceReader(os.dup(descriptor), name)
-        return SegmentReader(place)
+        if _has_blocks(descriptor, place):
+            return _segment(place)
+        from tracelib.xentrace.reader import XentraceReader
+
+        return XentraceReader(os.dup(descriptor), name)
     finally:
         os.close(descriptor)
 
 
+def _store(path: Path, first: int = FIRST_SEQUENCE, last: int | None = None) -> StoreReader:
+    from tracelib.store.reader import StoreReader
+
+    return StoreReader(path, first=first, last=last)
+
+
+def _segment(path: Path) -> SegmentReader:
+    from tracelib.store.reader import SegmentReader
+
+    return SegmentReader(path)
+
+
 def _open_pipe(descriptor: int, name: str) -> TraceReader:
     """A reader for what comes through a pipe, which it closes."""
+    from tracelib.xentrace.spool import spool
+
     try:
         copy = spool(descriptor, name)
     finally:
@@ -115,14 +137,14 @@ def parts(
     """
     if kvmtrace.members(os.fspath(path)) or not is_store(path):
         return [partial(open, path, kvmtrace_layout=kvmtrace_layout)]
-    with StoreReader(Path(path)) as store:
+    with _store(Path(path)) as store:
         boots = store.boots()
-    return [partial(StoreReader, Path(path), first=first, last=last) for first, last in boots]
+    return [partial(_store, Path(path), first, last) for first, last in boots]
 
 
 def running_at_start(reader: TraceReader) -> dict[CpuId, int]:
     """Who ran on each CPU when the trace began, as domain << 16 | vCPU, where it says so."""
-    state = reader.state() if isinstance(reader, StoreReader | SegmentReader) else None
+    state = reader.state() if isinstance(reader, StatefulReader) else None
     if state is None:
         return {}
     return {cpu: dom << 16 | vcpu for cpu, (dom, vcpu) in state.cpus.items()}
@@ -130,6 +152,8 @@ def running_at_start(reader: TraceReader) -> dict[CpuId, int]:
 
 def skip_before(reader: TraceReader, tsc: Tsc) -> bool:
     """Have the reader leave out what it can tell to be wholly older; False if it cannot."""
+    from tracelib.store.reader import SegmentReader, StoreReader
+
     if not isinstance(reader, StoreReader | SegmentReader):
         return False
     reader.narrow(first=tsc)

@@ -13,16 +13,11 @@ from tracelib.analysis.engine import Engine
 from tracelib.analysis.forms import Forms
 from tracelib.analysis.gaplist import UNREADABLE, GapList, Missing
 from tracelib.analysis.holes import Holes
-from tracelib.chunks import Chunk, TraceReader
+from tracelib.chunks import Chunk, StatefulReader, TraceReader
 from tracelib.clock import Clock
 from tracelib.losses import Cause, Loss
-from tracelib.store.growing import GrowingReader
-from tracelib.store.reader import SegmentReader, StoreReader
 from tracelib.units import CpuId, Tsc
 from tracelib.xentrace.reader import XentraceReader
-
-_STATEFUL = StoreReader | SegmentReader | GrowingReader
-"""Readers of what says who ran where at its start."""
 
 NEVER = (1 << 64) - 1
 NOBODY = 0xFFFFFFFF
@@ -157,7 +152,7 @@ class Analyzer:
         """Who ran where, as a segment says. A vCPU's state is as of its own TSC, which may be
         later than other CPUs' first records: each ring is drained on its own."""
         reader = self._reader
-        state = reader.state() if isinstance(reader, _STATEFUL) else None
+        state = reader.state() if isinstance(reader, StatefulReader) else None
         if state is None:
             return
         running = {cpu: dom << 16 | vcpu for cpu, (dom, vcpu) in state.cpus.items()}

@@ -15,6 +15,7 @@ from tracelib.analysis.exits import Exits, exits
 from tracelib.analysis.families import FAMILIES, Verdict, judge
 from tracelib.analysis.forms import Forms
 from tracelib.analysis.losslist import Losses, losses
+from tracelib.analysis.overview import Facts, facts
 from tracelib.analysis.results import Absent, By
 from tracelib.analysis.runstates import Runstates, runstates
 from tracelib.analysis.volume import Volume, volume
@@ -100,6 +101,7 @@ class Report:
     last: Tsc
     dated: bool
     """Whether any record has a time stamp."""
+    facts: Facts
     sections: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -151,8 +153,8 @@ def _report(
             domain=request.domain, book=request.book,
         )
     return Report(
-        reader.info, boot, clock.rate, analysis.first, analysis.last, analysis.dated, sections,
-        list(reader.problems), sorted(analysis.forms.assumed), stopped,
+        reader.info, boot, clock.rate, analysis.first, analysis.last, analysis.dated,
+        facts(analysis), sections, list(reader.problems), sorted(analysis.forms.assumed), stopped,
     )
 
 

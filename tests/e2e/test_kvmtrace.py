@@ -131,7 +131,7 @@ def test_one_guest_of_several(tmp_path):
     assert all(row["cpu"] == 1 for row in shown)
     text = output("summary", name, "--section", "exits", "--domain", "pid9")
     assert "pid9v1: 1 exit " in text
-    assert "pid4711" not in text
+    assert "pid4711v" not in text
 
 
 @pytest.mark.parametrize("command", ["dump", "summary"])

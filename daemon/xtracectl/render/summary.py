@@ -10,6 +10,7 @@ from tracelib.clock import without_rate
 from xtracectl.render.durations import duration
 from xtracectl.render.summary_activity import activity_text
 from xtracectl.render.summary_exits import exits_text
+from xtracectl.render.summary_overview import facts_text, short_text
 from xtracectl.render.summary_runstates import runstates_text
 from xtracectl.render.summary_trace import losses_text, volume_text
 from xtracectl.render.summary_where import where_text
@@ -31,6 +32,8 @@ _SECTIONS: dict[str, Callable[[Any, Report, int], list[str]]] = {
 def text(report: Report, *, top: int) -> str:
     """A heading, then the sections that were asked for. `top` bounds detail tables."""
     lines = _head(report)
+    if len(report.sections) > 1 and (short := short_text(report)):
+        lines += ["", *short]
     for name, section in report.sections.items():
         if isinstance(section, Absent):
             lines += ["", section.title, *indented(section.reason, 2).split("\n")]
@@ -49,9 +52,11 @@ def _head(report: Report) -> list[str]:
         if report.rate is None:
             lines += indented(f"{duration(report.span, None)} {without_rate(info)}", 2).split("\n")
         else:
-            lines.append(f"  {report.span / report.rate.hz:.3f} s at {report.rate}")
+            rate = report.rate
+            lines.append(f"  {report.span / rate.hz:,.3f} s at {rate.hz:,} Hz ({rate.source})")
     else:
         lines.append("  no record has a time stamp")
+    lines += facts_text(report)
     if report.assumed:
         lines += indented(
             f"layouts of the newest Xen are assumed for {', '.join(report.assumed)}; "

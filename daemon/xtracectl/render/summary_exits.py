@@ -10,6 +10,7 @@ from tracelib.analysis.results import PERCENTILE_ERROR, Owner
 from tracelib.analysis.tallies import TallyRow
 from xtracectl.render.durations import duration, per_second, percent, share
 from xtracectl.render.summary_activity import more_values, tally_label
+from xtracectl.render.summary_overview import owner_title
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
@@ -54,10 +55,10 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     cost = sum(row.cost.sum for row in rows)
     rate = per_second(seen, report.span, report.rate)
     lines = [
-        f"{_title(owner, section)}: {number_of(seen, 'exit')} ({rate}/s), "
+        f"{owner_title(owner, section.by)}: {number_of(seen, 'exit')} ({rate}/s), "
         f"{duration(cost, report.rate)} in the hypervisor"
     ]
-    if section.off_cpu_known:
+    if section.off_cpu_known and running:
         lines[0] += f", {share(cost, running)} % of {duration(running, report.rate)} running"
     if owner.domain is None and section.by != "cpu":
         lines += indented(
@@ -70,12 +71,6 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     )
     lines += [line for row in rows for line in _row(row, running, section, report)]
     return lines + _apart(owner, rows, section)
-
-
-def _title(owner: Owner, section: Exits) -> str:
-    if owner.domain is None and section.by != "cpu":
-        return f"unknown vCPUs on {owner.name}"
-    return owner.name
 
 
 def _row(row: ExitRow, running: int, section: Exits, report: Report) -> list[str]:

@@ -10,6 +10,7 @@ from tracelib.analysis.activity import Activity
 from tracelib.analysis.exits import ExitRow, Exits
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.losslist import Losses
+from tracelib.analysis.overview import busiest, dearest, waited_most, waits
 from tracelib.analysis.results import PERCENTILE_ERROR, Absent, Owner, Spread
 from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
 from tracelib.analysis.tallies import TallyRow
@@ -42,12 +43,44 @@ def _report(report: Report) -> Object:
         "first_tsc": str(report.first),
         "last_tsc": str(report.last),
         "span": str(report.span),
+        "hypervisor": info.hypervisor,
+        "hypervisor_version": info.hypervisor_version,
+        "cpu_vendor": info.cpu_vendor,
+        "host": info.host,
+        "overview": _overview(report),
         "interrupted": report.stopped is not None,
         "percentile_error": PERCENTILE_ERROR,
         "layouts_assumed": report.assumed,
         "problems": [str(problem) for problem in report.problems],
         **{name: _section(name, section) for name, section in report.sections.items()},
     }
+
+
+def _overview(report: Report) -> Object:
+    """The facts; and, where the sections are there, what stands out."""
+    facts = report.facts
+    known = report.info.losses_unknown is None
+    found: Object = {
+        "cpus": facts.cpus,
+        "vcpus": [
+            {**_owner(Owner(domain)), "vcpus": number} for domain, number in facts.domains.items()
+        ],
+        "records": facts.records,
+        "lost": facts.lost if known else None,
+        "gaps": facts.gaps if known else None,
+        "gaps_of_unknown_size": facts.uncounted if known else None,
+    }
+    exits, states = report.sections.get("exits"), report.sections.get("runstates")
+    if isinstance(exits, Exits):
+        found["dearest_exits"] = [
+            _exit_row(row, exits.running.get(row.owner, 0)) for row in dearest(exits)
+        ]
+    if isinstance(states, Runstates):
+        found["waited_most"] = [
+            {**_state_row(row), "waits": _spread(waits(row))} for row in waited_most(states)
+        ]
+        found["busiest"] = [_state_row(row) for row in busiest(states)]
+    return found
 
 
 def _section(name: str, section: Section) -> Object:

@@ -199,7 +199,7 @@ class Analyzer:
             self.analysis.gaps.add(gap)
         else:
             self._expected.append(gap)
-            if gap.first is not None:
+            if gap.first is not None and gap.first < end:
                 self._at(gap.first, partial(self._miss, gap.cpu, gap.first))
             self._at(end, partial(self._lose, gap, end))
 

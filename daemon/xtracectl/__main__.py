@@ -2,6 +2,6 @@
 
 import sys
 
-from xtracectl.cli import main
+from xtracectl.cli import program
 
-sys.exit(main())
+sys.exit(program())

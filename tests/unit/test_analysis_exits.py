@@ -8,6 +8,7 @@ from tests.support.analysis import (
     BLOCKED,
     HZ,
     LOST,
+    OFFLINE,
     RUNNABLE,
     RUNNING,
     UNKNOWN,
@@ -268,6 +269,30 @@ def test_what_exits_are_about():
         ("ioport_read", 0x60): (2, 20), ("cr_write", 3): (1, 10), ("0x000820ff", None): (1, 10),
         ("msr_read", 0xC0000080): (1, 10),
     }  # fmt: skip
+
+
+def test_how_long_io_took():
+    """R33: a read of a port that a device model answers: 300 cycles on the CPU, 5000 off it."""
+    records = [
+        change(1000, 1, 0, RUNNABLE, RUNNING), vmexit(2000, 30),
+        make_record(0x82016, 0x60, 1), change(2200, 1, 0, RUNNING, OFFLINE),
+        change(6200, 1, 0, OFFLINE, RUNNABLE), change(7200, 1, 0, RUNNABLE, RUNNING),
+        vmentry(7300), vmexit(8000, 30), make_record(0x82016, 0x60, 1), vmentry(8010),
+    ]  # fmt: skip
+    (row,) = exits(analyze({0: records}), by="vcpu").handlers
+    assert (row.count, row.costed, row.cost, row.off) == (2, 2, 310, 5000)
+
+
+def test_an_exit_costs_once():
+    """However many records of a kind it has: xen/arch/x86/hvm/intr.c asks for a window each
+    time that it cannot deliver."""
+    window = make_record(0x82020, 0xF3, 0xFFFFFFFF)
+    records = [
+        change(1000, 1, 0, RUNNABLE, RUNNING), vmexit(2000, 30), window, window, window,
+        vmentry(2050), vmexit(3000, 30), window, vmentry(3007),
+    ]  # fmt: skip
+    (row,) = exits(analyze({0: records}), by="vcpu").handlers
+    assert (row.event, row.count, row.costed, row.cost) == ("intr_window", 4, 2, 57)
 
 
 @pytest.mark.parametrize("by", ["domain", "vcpu", "cpu"])

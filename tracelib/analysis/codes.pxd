@@ -32,7 +32,8 @@ cdef enum:
     COUNT = 0
     COSTED = 1
     COST = 2
-    TALLY_COLUMNS = 3
+    OFF_CPU = 3
+    TALLY_COLUMNS = 4
 
     NUMBER = 0
     SUM = 1

@@ -56,8 +56,10 @@ EXIT_COLUMNS = 10
 COUNT = 0
 COSTED = 1
 COST = 2
-"""Records; those of them that belong to a paired exit; cycles of those exits."""
-TALLY_COLUMNS = 3
+"""Records; the paired exits that they belong to; cycles of those exits."""
+OFF_CPU = 3
+"""Cycles between those exits and their entries in which the vCPU had no CPU."""
+TALLY_COLUMNS = 4
 
 # Columns of a row of spells (uninterrupted times in one state) and of a row of clock steps.
 NUMBER = 0

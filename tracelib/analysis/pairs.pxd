@@ -35,5 +35,6 @@ cdef class Pairs:
     @cython.locals(row=Py_ssize_t)
     cpdef Py_ssize_t tally(self, uint64 owner, uint64 kind, uint64 value) except -1
     cpdef void count(self, Py_ssize_t row) noexcept
+    @cython.locals(number=Py_ssize_t, known=Py_ssize_t)
     cpdef void belongs(self, Vcpu vcpu, Py_ssize_t row) noexcept
     cpdef handler(self, Vcpu vcpu, uint64 owner, uint64 kind, uint64 value)

@@ -79,6 +79,7 @@ class Pairs:
             place = vcpu.pending[number] * _TALLY_STRIDE + codes.KEYS
             counters[place + codes.COSTED] += 1
             counters[place + codes.COST] += cycles
+            counters[place + codes.OFF_CPU] += off
         vcpu.exit_row = codes.NO_EXIT
 
     def _note(self, vcpu: Vcpu, now: int, cycles: int) -> None:
@@ -138,7 +139,11 @@ class Pairs:
         self.belongs(vcpu, self.tally(owner, kind, value))
 
     def belongs(self, vcpu: Vcpu, row: int) -> None:
-        """What was counted in a row of tallies is to share the cost of the open exit."""
+        """What was counted in a row of tallies is to share the cost of the open exit, once."""
+        for number in range(vcpu.pending_count):
+            known = vcpu.pending[number]
+            if known == row:
+                return
         if vcpu.exit_row != codes.NO_EXIT and vcpu.pending_count < codes.PENDING:
             vcpu.pending[vcpu.pending_count] = row
             vcpu.pending_count += 1

@@ -28,16 +28,20 @@ class TallyRow:
     event counts, or where this is the sum of all that are not told apart."""
     count: int = 0
     costed: int = 0
-    """Those that belong to an exit with its entry; and what those exits cost, in cycles."""
+    """Exits with their entry that these records belong to; and what those cost, in cycles."""
     cost: int = 0
+    off: int = 0
+    """Cycles in which the vCPUs had no CPU, between those exits and their entries: not in
+    `cost`. With what a device model does, it is how long I/O took."""
     values: int = 1
     """How many values this is the sum of."""
 
-    def add(self, count: int, costed: int, cost: int) -> None:
+    def add(self, count: int, costed: int, cost: int, off: int) -> None:
         """One value more."""
         self.count += count
         self.costed += costed
         self.cost += cost
+        self.off += off
         self.values += 1
 
 
@@ -54,9 +58,9 @@ def tallies(
     return rows
 
 
-_Entry = tuple[int, int, int, int]
-"""A value's cost and count, both negative, the value, and how many records have a cost: what
-is listed first is the least."""
+_Entry = tuple[int, int, int, int, int]
+"""A value's cost and count, both negative, the value, how many records have a cost, and time
+off the CPU: what is listed first is the least."""
 
 
 @dataclass(slots=True)
@@ -66,8 +70,9 @@ class _Group:
     keys: list[int] = field(default_factory=list)
     """Those of the table: several vCPUs', if they are kept by domain."""
     entries: list[_Entry] = field(default_factory=list)
-    rest: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    """Values that are not among the entries: how many, and sums of count, costed, cost."""
+    rest: list[int] = field(default_factory=lambda: [0, 0, 0, 0, 0])
+    """Values that are not among the entries: how many, and sums of count, costed, cost,
+    off."""
 
 
 def _found(
@@ -93,8 +98,8 @@ def _found(
     thinned = [group for group in thinned if sizes[group.keys[0]] > KEPT]
     for group in thinned:
         sieve.thin(group.keys[0])
-    for key, value, count, costed, cost in sieve.left():
-        group_of[key].entries.append((-cost, -count, value, costed))
+    for key, value, count, costed, cost, off in sieve.left():
+        group_of[key].entries.append((-cost, -count, value, costed, off))
     for group in thinned:
         group.rest = sieve.rest(group.keys[0])
     for group in found.values():
@@ -107,10 +112,12 @@ def _merged(entries: list[_Entry]) -> list[_Entry]:
     """One entry for each value."""
     totals: dict[int, _Entry] = {}
     for entry in entries:
-        cost, count, value, costed = entry
+        cost, count, value, costed, off = entry
         before = totals.get(value)
         if before is not None:
-            entry = (cost + before[0], count + before[1], value, costed + before[3])
+            entry = (
+                cost + before[0], count + before[1], value, costed + before[3], off + before[4],
+            )
         totals[value] = entry
     return list(totals.values())
 
@@ -120,14 +127,14 @@ def _rows(owner: Owner, event: str, group: _Group) -> list[TallyRow]:
     rows = [
         TallyRow(
             owner, event, value if event in VALUES and value != NEVER else None,
-            -count, costed, -cost,
+            -count, costed, -cost, off,
         )
-        for cost, count, value, costed in listed[:KEPT]
+        for cost, count, value, costed, off in listed[:KEPT]
     ]
-    values, count, costed, cost = group.rest
-    left = TallyRow(owner, event, None, count, costed, cost, values)
-    for cost, count, _, costed in listed[KEPT:]:
-        left.add(-count, costed, -cost)
+    values, count, costed, cost, off = group.rest
+    left = TallyRow(owner, event, None, count, costed, cost, off, values)
+    for cost, count, _, costed, off in listed[KEPT:]:
+        left.add(-count, costed, -cost, off)
     return [*rows, left] if left.values else rows
 
 

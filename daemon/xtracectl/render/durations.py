@@ -24,8 +24,8 @@ def short_time(time: int) -> str:
     if time >= 9_999 * 10**9:
         return f"{time // (3600 * 10**9)}h"
     for unit, scale in _UNITS:
-        # 0.95 of a unit already rounds up to 1.0 of it.
-        if time * 100 >= scale * 95 or scale == 1:
+        # From where it would read 1000 of the smaller unit.
+        if time * 10_000 >= scale * 9_995 or scale == 1:
             value = time / scale
             return f"{value:.1f}{unit}" if value < 9.95 and scale > 1 else f"{value:.0f}{unit}"
     raise AssertionError
@@ -33,7 +33,7 @@ def short_time(time: int) -> str:
 
 def short_cycles(cycles: int) -> str:
     for unit, scale in (("Tc", 10**12), ("Gc", 10**9), ("Mc", 10**6), ("kc", 10**3)):
-        if cycles * 100 >= scale * 95:
+        if cycles * 10_000 >= scale * 9_995:
             value = cycles / scale
             return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
     return f"{cycles}c" if cycles else "0"

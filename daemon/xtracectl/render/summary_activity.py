@@ -9,8 +9,13 @@ from tracelib.analysis.activity import Activity
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.tallies import TallyRow
 from xtracectl.render.durations import per_second, percent
-from xtracectl.render.table import count, number_of
+from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
+
+_NO_TIMES = (
+    "PV hypercalls have no record of their end, so no time; those of HVM and PVH guests are "
+    "among their exits, with it"
+)
 
 
 def activity_text(section: Activity, report: Report, top: int) -> list[str]:
@@ -19,6 +24,8 @@ def activity_text(section: Activity, report: Report, top: int) -> list[str]:
         "Hypercalls and other activity: counts",
         f"  not seen: {percent(section.unseen)} of the vCPUs' time",
     ]
+    if section.calls:
+        lines += indented(_NO_TIMES, 2).split("\n")
     groups = (
         ("hypercalls", section.calls), ("traps, faults, emulations", section.entries),
         ("memory and grants", section.memory), ("interrupts", section.interrupts),

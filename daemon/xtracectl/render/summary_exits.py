@@ -36,17 +36,27 @@ def exits_text(section: Exits, report: Report, top: int) -> list[str]:
     if not section.rows:
         return [*lines, "  none"]
     lines.append(f"  reasons are {FAMILY[section.verdict.family]}: {section.verdict.source}")
-    lines.append(f"  percentiles are within {100 * PERCENTILE_ERROR:.1f} %")
+    lines += indented(_legend(section), 2).split("\n")
     details: defaultdict[Owner, list[TallyRow]] = defaultdict(list)
     for handler in section.handlers:
         details[handler.owner].append(handler)
     for owner, rows in groupby(section.rows, lambda row: row.owner):
         lines += ["", *_owner(owner, list(rows), section, report)]
         if owner in details:
-            lines += ["", *_details(details[owner], report, top)]
+            lines += ["", *_details(details[owner], section, report, top)]
     if section.others:
         lines.append(f"  {count(section.others)} exits more, of too many kinds to list")
     return lines
+
+
+def _legend(section: Exits) -> str:
+    text = f"percentiles are within {100 * PERCENTILE_ERROR:.1f} %"
+    if not section.off_cpu_known:
+        return text
+    return (
+        "%run: cost as a share of the time that the owner ran; off: time off the CPU between "
+        f"exit and entry, waiting or blocked, in no other column; {text}"
+    )
 
 
 def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) -> list[str]:
@@ -94,25 +104,42 @@ def _apart(owner: Owner, rows: list[ExitRow], section: Exits) -> list[str]:
     kinds = {
         "cut by a loss": sum(row.cut_loss for row in rows),
         "cut by the end": sum(row.cut_end for row in rows),
-        "cut by a move that was not seen": sum(row.cut_unseen for row in rows),
+        "cut by a move not seen": sum(row.cut_unseen for row in rows),
         "entries without their exit": section.lone_entries.get(owner, 0),
     }
     parts = [f"{what} {count(number)}" for what, number in kinds.items() if number]
-    return indented(f"apart: {', '.join(parts)}", 2).split("\n") if parts else []
+    text = f"without a pair, in no average: {', '.join(parts)}"
+    return indented(text, 2).split("\n") if parts else []
 
 
-def _details(rows: list[TallyRow], report: Report, top: int) -> list[str]:
-    lines = [f"  {'about':<44}{'count':>10}{'cost':>8}{'mean':>8}"]
-    for _, group in groupby(rows, lambda row: row.event):
-        listed = list(group)
-        for row in listed[:top]:
-            label = tally_label(row)
-            mean = row.cost // row.costed if row.costed else 0
-            cells = (row.cost, mean) if row.costed else ()
-            lines.append(
-                f"  {label:<44.44}{count(row.count):>10}"
-                + "".join(f"{duration(cell, report.rate):>8}" for cell in cells)
-            )
+def _details(
+    rows: list[TallyRow], section: Exits, report: Report, top: int
+) -> list[str]:
+    """What the exits' handlers recorded, the dearest event first."""
+    lines = [
+        "  cost, mean, off: of the exits that such records belong to",
+        f"  {'about':<38}{'count':>10}{'cost':>8}{'mean':>8}{'off':>8}",
+    ]
+    groups = [list(group) for _, group in groupby(rows, lambda row: row.event)]
+    for listed in sorted(groups, key=lambda group: -sum(row.cost for row in group)):
+        lines += [_detail(row, tally_label(row), section, report) for row in listed[:top]]
         if rest := listed[top:]:
-            lines.append(f"  {more_values(rest):<44}{count(sum(row.count for row in rest)):>10}")
+            lines.append(_detail(_sum(rest), more_values(rest), section, report))
     return lines
+
+
+def _sum(rows: list[TallyRow]) -> TallyRow:
+    whole = TallyRow(rows[0].owner, rows[0].event, None)
+    for row in rows:
+        whole.add(row.count, row.costed, row.cost, row.off)
+    return whole
+
+
+def _detail(row: TallyRow, label: str, section: Exits, report: Report) -> str:
+    cells = ["-"] * 3
+    if row.costed:
+        mean = (row.cost + row.costed // 2) // row.costed
+        cells = [duration(value, report.rate) for value in (row.cost, mean, row.off)]
+    if not section.off_cpu_known:
+        cells[2] = "-"
+    return f"  {label:<38.38}{count(row.count):>10}" + "".join(f"{cell:>8}" for cell in cells)

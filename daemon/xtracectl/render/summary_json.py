@@ -278,6 +278,7 @@ def _tally(row: TallyRow) -> Object:
         "count": row.count,
         "costed": row.costed,
         "cycles": str(row.cost),
+        "off_cpu": str(row.off),
     }
 
 

@@ -13,6 +13,13 @@ _SPELL_NAMES = {
 }
 
 
+_STATES = (
+    "runnable: it waits for a CPU; offline: paused, as while a device model answers its I/O; "
+    "lost: its CPU's records are missing; unknown: not seen yet; moves: runs begun on another "
+    "CPU than the one before"
+)
+
+
 def runstates_text(section: Runstates, report: Report, _: int) -> list[str]:
     """What vCPUs did, how long they waited, what the CPUs did, where clocks disagree."""
     lines = [
@@ -21,9 +28,10 @@ def runstates_text(section: Runstates, report: Report, _: int) -> list[str]:
         f"{percent(section.unseen_cpus)} of the CPUs'",
     ]
     if section.rows and section.by != "cpu":
+        lines += indented(_STATES, 2).split("\n")
         lines += ["", *_states(section), "", *_spells(section, report)]
     if section.cpus:
-        lines += ["", *_cpus(section)]
+        lines += ["", "  switch: Xen itself, between two vCPUs", *_cpus(section)]
     return lines + _remarks(section, report)
 
 

@@ -24,6 +24,10 @@ def volume_text(section: Volume, report: Report, top: int) -> list[str]:
         lines.append(f"  of events unknown here: {number_of(section.unknown_events, 'record')}")
     if not section.total.records:
         return lines
+    lines += indented(
+        "what takes most is what to leave out to get less: classes and events are named as "
+        "xtracectl mask takes them", 2,
+    ).split("\n")
     by_class = [(name, amount) for name, amount in section.classes.items()]
     by_event = [(event_name(event), amount) for event, amount in section.events.items()]
     by_cpu = [(f"cpu{cpu}", amount) for cpu, amount in sorted(section.cpus.items())]
@@ -50,7 +54,7 @@ def _amounts(
         ]
         for name, amount in rows
     ]
-    return table([what, "records", "/s", "bytes", "% bytes"], cells, left=(0,)).split("\n")
+    return table([what, "records", "/s", "bytes", "%bytes"], cells, left=(0,)).split("\n")
 
 
 def _peak(section: Volume, report: Report) -> list[str]:
@@ -77,7 +81,7 @@ def losses_text(section: Losses, report: Report, top: int) -> list[str]:
         ]
         for (cpu, cause), total in section.sums.items()
     ]
-    heads = ["CPU", "cause", "gaps", "records", "time", "longest", "% of CPU's"]
+    heads = ["CPU", "cause", "gaps", "records", "time", "longest", "%time"]
     lines += ["", *table(heads, rows, left=(0, 1)).split("\n"), ""]
     gaps = [
         [

@@ -21,6 +21,7 @@ from tests.support.analysis import (
 from tests.support.segments import SegmentBuilder
 from tests.support.xentrace import lost
 from tracelib.analysis.exits import exits
+from tracelib.analysis.losslist import losses
 from tracelib.analysis.runstates import runstates
 from tracelib.losses import Cause, Loss
 from tracelib.records import make_record
@@ -366,6 +367,47 @@ def test_sums_whatever_happens(cpus, chunk_records, data):
         assert row.cost.buckets.total() == row.cost.number
     assert all(time <= analysis.span for row in runstates(analysis, by="vcpu").rows
                for time in row.times)  # fmt: skip
+
+
+stated = st.builds(
+    lambda cpu, first, length: Loss(
+        Cause.WRITE_FAILED, CpuId(cpu), None, first_tsc=Tsc(first), last_tsc=Tsc(first + length)
+    ),
+    st.integers(0, 2), st.integers(0, 5000), st.integers(0, 3000),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(rows, min_size=1, max_size=3), st.lists(stated, max_size=3), st.integers(1, 5))
+def test_gaps_do_not_depend_on_chunks(cpus, missing, chunk_records):
+    """R12: gaps that lost records tell of and such as a segment states, overlapping at will:
+    times and spells are the same wherever the records are cut into chunks."""
+    payloads = {
+        cpu: [make_record(event, *extra, tsc=tsc) for (event, extra), tsc in records]
+        for cpu, records in enumerate(cpus)
+    }
+    whole = analyze(payloads, missing)
+    cut = analyze(payloads, missing, chunk_records=chunk_records)
+    assert runstates(cut, by="vcpu").rows == runstates(whole, by="vcpu").rows
+    assert runstates(cut, by="vcpu").cpus == runstates(whole, by="vcpu").cpus
+
+
+def test_a_loss_that_goes_on_after_the_last_record():
+    """R12, R13: it counts within the span, and is listed whole."""
+    stated = Loss(Cause.CRASH, CpuId(0), 44, first_tsc=Tsc(1500), last_tsc=Tsc(9000))
+    later = Loss(Cause.CRASH, CpuId(1), 11, first_tsc=Tsc(3000), last_tsc=Tsc(9000))
+    analysis = analyze(
+        {0: [change(1000, 1, 0, RUNNABLE, RUNNING), vmentry(1400)], 1: [vmentry(2000)]},
+        [stated, later],
+    )
+    assert (analysis.first, analysis.last) == (1000, 2000)
+    assert times(analysis, 1, 0) == [500, 0, 0, 0, 500, 0]
+    zero, one = runstates(analysis, by="vcpu").cpus
+    assert (zero.lost, one.lost) == (500, 0)
+    found = losses(analysis)
+    assert {key: total.records for key, total in found.sums.items()} == {
+        (0, Cause.CRASH): 44, (1, Cause.CRASH): 11,
+    }  # fmt: skip
 
 
 def test_unknown_is_not_running():

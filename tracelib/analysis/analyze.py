@@ -81,11 +81,14 @@ class Analyzer:
         self._expected: list[Missing] = []
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         """What is to be done when the records have got to a TSC: a heap."""
+        self._complete = False
+        """Whether the trace is one that does not grow."""
         self._finished = False
 
     def run(self, progress: Callable[[int], None] = _ignore) -> None:
         """Read the trace. `progress` is told of bytes read, chunk by chunk; what it raises
         ends the run, after which the analysis is of what was read so far."""
+        self._complete = True
         try:
             self.begin(progress)
             self.advance(NEVER, progress)
@@ -174,10 +177,17 @@ class Analyzer:
             self._pass_notes()
             if hungry != codes.NO_CPU:
                 self._feed(hungry, progress)
-            elif self._moments and self._moments[0][0] <= stop:
+            elif self._moments and self._moments[0][0] <= min(stop, self._reach):
                 heapq.heappop(self._moments)[2]()
             else:
                 return
+
+    @property
+    def _reach(self) -> int:
+        """Up to when there is something to do: a trace that has an end ends with its records."""
+        if self._engine.waiting or not self._complete:
+            return NEVER
+        return self._engine.last
 
     def _feed(self, cpu: int, progress: Callable[[int], None]) -> None:
         chunk = next(self._feeds[cpu], None)
@@ -245,10 +255,9 @@ class Analyzer:
         # If nothing is left, the trace ended before `until`.
         more = engine.waiting and self._until is not None
         end = self._until if more and self._until is not None else engine.last
-        analysis.last = Tsc(max(end, analysis.first))
+        analysis.last = Tsc(max(end, analysis.first)) if analysis.dated else analysis.first
         for gap in self.ahead():
-            if gap.first is not None and gap.first < analysis.last:
-                self._cut(gap)
+            self._cut(gap, analysis.last)
         engine.finish(analysis.last)
 
     def _ahead(self) -> Iterator[Missing]:
@@ -257,13 +266,18 @@ class Analyzer:
         for cpu, first, last in self._engine.gaps_ahead():
             yield Missing(CpuId(cpu), self._overflow[cpu], None, Tsc(first), Tsc(last))
 
-    def _cut(self, gap: Missing) -> None:
-        """The end lies in a gap: how many of its records are missing before it, nobody knows."""
-        end = self.analysis.last
-        self.analysis.gaps.add(replace(gap, records=None, last=end))
+    def _cut(self, gap: Missing, end: int) -> None:
+        """The end may lie in a gap: how many of its records are missing before it, nobody knows.
+        If it is the end of the trace, the gap is part of it to its own end."""
+        inside = gap.first is None or gap.first < end
+        if not self._engine.waiting:
+            if (gap.last or gap.first or 0) > self.analysis.first:
+                self.analysis.gaps.add(gap)
+        elif inside:
+            self.analysis.gaps.add(replace(gap, records=None, last=Tsc(end)))
         cpu = self._engine.cpus.get(gap.cpu)
-        if cpu is not None and gap.first is not None:
-            self._engine.states.gap(cpu, max(gap.first, cpu.key), end, NOBODY)
+        if cpu is not None and inside:
+            self._engine.states.gap(cpu, max(gap.first or 0, cpu.key), end, NOBODY)
 
 
 def _chunks_of(reader: TraceReader, cpu: CpuId) -> Iterator[Chunk]:

@@ -256,7 +256,7 @@ class States:
         """Account for the time since the last change."""
         if now < vcpu.since:
             return
-        cycles = now - vcpu.since
+        cycles = now - vcpu.since if self.started else 0
         vcpu.times[vcpu.state] += cycles
         if vcpu.exit_row != codes.NO_EXIT:
             if vcpu.state == codes.RUNNABLE:
@@ -309,7 +309,8 @@ class States:
     def _occupy(self, cpu: Cpu, vcpu: Vcpu | None, code: int, now: int) -> None:
         """A CPU has a new occupant, for whom `code` stands in `occupied`."""
         if now > cpu.since:
-            self.occupied.add(cpu.time_row, 0, now - cpu.since)
+            if self.started:
+                self.occupied.add(cpu.time_row, 0, now - cpu.since)
             cpu.since = now
         if vcpu is not None:
             code = vcpu.who

@@ -42,6 +42,20 @@ VALUES: MappingProxyType[str, tuple[str, int]] = MappingProxyType({
     "irq_clear_vector": ("irq", 0), "irq_move_finish": ("irq", 0),
     "irq_assign_vector": ("irq", 0), "irq_unmapped_vector": ("vec", 0),
     "pm_idle_entry": ("cx", 0), "pm_idle_exit": ("cx", 0), "pm_freq_change": ("new_freq", 0),
+    # Schedulers: whom a decision is about.
+    **dict.fromkeys((
+        "sleep", "wake", "yield", "block", "shutdown", "shutdown_code", "adjdom",
+        "switch_infprev", "switch_infnext", "switch_infcont",
+        "csched_account_start", "csched_account_stop", "csched_stolen_unit",
+        "csched_picked_cpu", "csched_boost_start", "csched_boost_end", "csched_ratelimit",
+        "csched2_runq_pos", "csched2_credit_burn", "csched2_tickle_check",
+        "csched2_credit_reset", "csched2_runq_assign", "csched2_update_unit_load",
+        "csched2_tickle_new", "csched2_migrate", "csched2_picked_cpu",
+        "csched2_runq_candidate", "csched2_ratelimit", "csched2_runq_cand_check",
+        "rtds_runq_pick", "rtds_budget_burn", "rtds_budget_replenish",
+        "null_picked_cpu", "null_unit_assign", "null_unit_deassign", "null_migrate",
+        "null_schedule",
+    ), ("dom", 0)),
     # KVM's handlers.
     "kvm_page_fault": ("error_code", 0), "kvm_tdp_fault": ("gpa", PAGE_BITS),
     "kvm_inj_virq": ("vector", 0), "kvm_redeliver_evt": ("vector", 0),
@@ -68,7 +82,7 @@ _SVM_BIT = 1
 """Set in the numbers of AMD's own events."""
 _GROUPS = {
     0x00082: "hvm", 0x00084: "emul", 0x00201: "pv", 0x00202: "pv", 0x0010F: "mem",
-    0x00801: "power", 0x00802: "irq",
+    0x00801: "power", 0x00802: "irq", 0x00022: "sched", 0x00028: "sched",
 }  # fmt: skip
 _HANDLERS = ("hvm", "emul")
 """Groups whose records belong to the exit before them."""
@@ -80,7 +94,7 @@ class Kind(NamedTuple):
     event: str
     """The event's name."""
     group: str
-    """ "hvm", "emul", "pv", "mem", "power" or "irq"."""
+    """ "hvm", "emul", "pv", "mem", "power", "irq" or "sched"."""
 
 
 class Forms:

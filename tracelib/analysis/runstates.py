@@ -17,6 +17,7 @@ from tracelib.analysis.results import (
     spread_of,
     unseen_share,
 )
+from tracelib.analysis.scheduling import Scheduling, scheduling
 from tracelib.analysis.vcpus import Cpu
 from tracelib.units import IDLE_DOMAIN, CpuId, DomId
 
@@ -89,6 +90,7 @@ class Runstates:
     """Share of the vCPUs' time that was lost or unknown."""
     unseen_cpus: float | None
     """The same of the CPUs."""
+    scheduling: Scheduling
 
 
 def runstates(analysis: Analysis, *, by: By, domain: DomId | None = None) -> Runstates:
@@ -100,6 +102,7 @@ def runstates(analysis: Analysis, *, by: By, domain: DomId | None = None) -> Run
         by, span, _state_rows(analysis, "domain" if by == "domain" else "vcpu", domain), cpus,
         _clock_steps(analysis), unseen_share(guests(analysis, domain)),
         unseen / (span * len(cpus)) if span and cpus else None,
+        scheduling(analysis, by=by, domain=domain),
     )
 
 

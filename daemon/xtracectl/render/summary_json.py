@@ -138,6 +138,14 @@ def _runstates(section: Runstates) -> Object:
             }
             for step in section.steps
         ],
+        "schedulers": section.scheduling.schedulers,
+        "scheduling": [
+            {
+                "event": decision.event, "count": decision.count,
+                "domains": {str(dom): n for dom, n in sorted(decision.domains.items())},
+            }
+            for decision in section.scheduling.decisions
+        ],
     }
 
 

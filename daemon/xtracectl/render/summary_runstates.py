@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tracelib.analysis.results import Spread
 from tracelib.analysis.runstates import SPELLS, STATES, Runstates, StateRow
-from xtracectl.render.durations import duration, percent, share
+from tracelib.analysis.scheduling import Decision, Scheduling
+from tracelib.events.values import domain_name
+from tracelib.units import DomId
+from xtracectl.render.durations import duration, per_second, percent, share
 from xtracectl.render.table import count, indented, number_of, table
 from xtracectl.summarizing import Report
 
@@ -13,6 +18,8 @@ _SPELL_NAMES = {
 }
 
 
+_DOMAINS = 3
+"""So many have a column of the scheduler's records: 80 columns hold no more."""
 _STATES = (
     "runnable: it waits for a CPU; offline: paused, as while a device model answers its I/O; "
     "lost: its CPU's records are missing; unknown: not seen yet; moves: runs begun on another "
@@ -20,7 +27,7 @@ _STATES = (
 )
 
 
-def runstates_text(section: Runstates, report: Report, _: int) -> list[str]:
+def runstates_text(section: Runstates, report: Report, top: int) -> list[str]:
     """What vCPUs did, how long they waited, what the CPUs did, where clocks disagree."""
     lines = [
         "Runstates: percent of the span",
@@ -32,7 +39,7 @@ def runstates_text(section: Runstates, report: Report, _: int) -> list[str]:
         lines += ["", *_states(section), "", *_spells(section, report)]
     if section.cpus:
         lines += ["", "  switch: Xen itself, between two vCPUs", *_cpus(section)]
-    return lines + _remarks(section, report)
+    return lines + _remarks(section, report) + _scheduling(section.scheduling, report, top)
 
 
 def _states(section: Runstates) -> list[str]:
@@ -88,6 +95,37 @@ def _remarks(section: Runstates, report: Report) -> list[str]:
     if not remarks:
         return []
     return ["", *(line for text in remarks for line in indented(text, 2).split("\n"))]
+
+
+def _scheduling(found: Scheduling, report: Report, top: int) -> list[str]:
+    """A row for each event, with a column for each of the domains that most are about."""
+    if not found.decisions:
+        return []
+    totals: Counter[DomId] = Counter()
+    for decision in found.decisions:
+        totals.update(decision.domains)
+    domains = sorted(domain for domain, _ in totals.most_common(_DOMAINS))
+    own = [decision for decision in found.decisions if decision.own]
+    common = [decision for decision in found.decisions if not decision.own]
+    rows = [
+        [
+            decision.event, count(decision.count),
+            per_second(decision.count, report.span, report.rate),
+            *(_about(decision, domain) for domain in domains),
+        ]
+        for decision in common[:top] + own[:top]
+    ]
+    heads = ["event", "count", "/s", *(domain_name(domain) for domain in domains)]
+    kind = " and ".join(found.schedulers) or "of no kind that its events tell"
+    lines = ["", f"  scheduler: {kind}; its records, by the domain that they are about"]
+    lines += table(heads, rows, left=(0,)).split("\n")
+    left = len(found.decisions) - len(rows)
+    return [*lines, f"and {number_of(left, 'event')} more"] if left else lines
+
+
+def _about(decision: Decision, domain: DomId) -> str:
+    # A record of the whole scheduler is not one about none of the domains.
+    return count(decision.domains[domain]) if decision.domains else "-"
 
 
 def _doubts(row: StateRow) -> str:

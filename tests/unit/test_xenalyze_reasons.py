@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support import captures
-from tests.support.disagreements import listed
+from tests.support.disagreements import listed, rows
 from tests.support.xenalyze import Cycles
 from tests.support.xentrace import decode
 from tracelib.events.exits import svm_exit_name
@@ -21,11 +21,14 @@ RUNNING, RUNNABLE = 0, 1
 CONTINUE, ENTRY, EXITS = 0x21002, 0x81001, (0x81002, 0x81102)
 
 
+HERE = {*captures.NAMES, *captures.SHARED_NAMES}
+
+
 def having(reason, *but):
     """Captures in whose list the reason is."""
     return [
         pytest.param(name, marks=pytest.mark.slow) if name == "pvh-boot.trace" else name
-        for name in sorted({*captures.NAMES, *captures.SHARED_NAMES} - set(but))
+        for name in sorted(HERE - set(but))
         if any(row.reason == reason for row in listed(name))
     ]
 
@@ -132,18 +135,17 @@ def test_first_spell(name):
             assert row.theirs == str(theirs), row
 
 
-@pytest.mark.parametrize("name", having("last spell"))
-def test_last_spell(name):
+def test_last_spell():
     """All spells that end are xenalyze's; ours has the time from the last change too."""
-    records = dated(name)
-    found = spells(records)
-    for row in listed(name):
-        if row.reason == "last spell":
-            whole = found[row.what]
-            assert cycles(row.theirs) == Cycles(len(whole), sum(whole) // len(whole)), row
-            owner, _ = row.what.split()
-            last = max(at.tsc for at in records if at.change and name_of(at.change[0]) == owner)
-            assert int(row.ours) == sum(whole) + records[-1].tsc - last
+    for row in rows():
+        if row.reason != "last spell" or row.capture not in HERE:
+            continue
+        records = dated(row.capture)
+        whole = spells(records)[row.what]
+        assert cycles(row.theirs) == Cycles(len(whole), sum(whole) // len(whole)), row
+        owner, _ = row.what.split()
+        last = max(at.tsc for at in records if at.change and name_of(at.change[0]) == owner)
+        assert int(row.ours) == sum(whole) + records[-1].tsc - last
 
 
 def spells(records) -> dict[str, list[int]]:

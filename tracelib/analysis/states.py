@@ -8,6 +8,8 @@ occupant of each CPU, so the sums are the span. What was not seen is called that
   made: until then it was offline, and after that too if its first change is from there;
 - a lost record makes the vCPU that ran there lost from the first record that is missing to
   the lost record, which says who runs then;
+- while records of any CPU are missing, others' records go on to say what they know, but no
+  spell, and no exit that was off its CPU, is known to be whole;
 - a change from a state that the vCPU was not in, as far as seen, makes the time since its
   last change unknown. If the missing change turns up late, from another CPU, the two
   clocks disagree: the time goes to the state it belongs to, and the step is counted.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+
 import pytest
 
 from tests.support.analysis import RUNNABLE, RUNNING, change, vmentry
@@ -56,17 +59,43 @@ def test_text(capsys, trace, names):
     ]
 
 
+def test_json_and_csv(capsys, trace, names):
+    """A field more, beside the exact number; rows without a name have it empty, or not."""
+    words = (f"--symbols={names / 'kernel'}", f"--symbols=xen={names / 'xen'}")
+    _, out, _ = dump(capsys, trace, *words, "--format=json", "--vendor=intel")
+    rows = [json.loads(line) for line in out.splitlines()]
+    found = [(row["fields"]["rip"], row.get("symbol")) for row in rows if "rip" in row["fields"]]
+    assert found == [
+        ("0xffffffff81000010", "startup+0x10"), ("0xffff82d040200020", "_start+0x20"),
+    ]  # fmt: skip
+    assert (rows[-1]["fields"]["eip"], rows[-1]["symbol"]) == (0xC0100004, "startup_32+0x4")
+    assert [row.get("symbol") for row in rows].count(None) == 3
+    _, out, _ = dump(capsys, trace, *words, "--format=csv", "--vendor=intel")
+    table = list(csv.DictReader(out.splitlines()))
+    assert [row["symbol"] for row in table] == [
+        "", "startup+0x10", "", "", "_start+0x20", "startup_32+0x4",
+    ]  # fmt: skip
+    assert None not in table[0]
+
+
+def test_names_with_commas(capsys, trace, tmp_path):
+    """C++ has them; CSV's readers get them back."""
+    (tmp_path / "names").write_text('ffffffff81000010 T f(int,"x")\n')
+    _, out, _ = dump(capsys, trace, f"--symbols={tmp_path / 'names'}", "--format=csv")
+    assert 'f(int,"x")' in [row["symbol"] for row in csv.DictReader(out.splitlines())]
+
+
 def test_without_them_nothing_changes(capsys, trace, names):
     _, plain, _ = dump(capsys, trace)
     _, same, _ = dump(capsys, trace, f"--symbols=d7={names / 'kernel'}")
     assert plain == same
 
 
-@pytest.mark.parametrize("words", [["--format=csv"], ["--format=json"], ["--format=xentrace"]])
-def test_only_text(capsys, trace, names, words):
+@pytest.mark.parametrize("words", [["--format=parquet"], ["--format=xentrace"]])
+def test_only_lines(capsys, trace, names, words):
     code, out, err = dump(capsys, trace, f"--symbols={names / 'kernel'}", *words)
     assert (code, out) == (2, "")
-    assert "--symbols is for dump's own text" in err
+    assert "--symbols is for dump's own text, JSON and CSV" in err
 
 
 def test_a_list_that_is_none(capsys, trace, tmp_path):

@@ -118,16 +118,16 @@ def run(options: Options) -> int:
     tally = Tally(several=len(inputs) > 1)
     ending = Ending(normal=options.follow)
     with sink.opened(options.output, binary=request.format in BINARY) as out:
-        shown = out if book is None else NamedLines(out, book)
+        shown = out if book is None else NamedLines(out, book, request.format)
         run = _Run(request, form, shown, options, ending, tally)
         if form is not None:
-            out.write(form.begin())
+            shown.write(form.begin())
         for path in inputs:
             with tally.guard(), ending.awaited():
                 run.show(path)
         if form is not None:
             for piece in form.end():
-                out.write(piece)
+                shown.write(piece)
     return tally.code
 
 

@@ -64,8 +64,9 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     seen = sum(row.seen for row in rows)
     cost = sum(row.cost.sum for row in rows)
     rate = per_second(seen, report.span, report.rate)
+    often = "" if report.rate is None else f" ({rate}/s)"
     lines = [
-        f"{owner_title(owner, section.by)}: {number_of(seen, 'exit')} ({rate}/s), "
+        f"{owner_title(owner, section.by)}: {number_of(seen, 'exit')}{often}, "
         f"{duration(cost, report.rate)} in the hypervisor"
     ]
     if section.off_cpu_known and running:
@@ -83,6 +84,11 @@ def _owner(owner: Owner, rows: list[ExitRow], section: Exits, report: Report) ->
     return lines + _apart(owner, rows, section)
 
 
+def _off_known(owner: Owner, section: Exits) -> bool:
+    """Whether time off the CPU was seen, where there was any."""
+    return section.off_cpu_known and (owner.domain is not None or section.by == "cpu")
+
+
 def _row(row: ExitRow, running: int, section: Exits, report: Report) -> list[str]:
     cost = row.cost
     off = duration(row.off_runnable + row.off_blocked, report.rate)
@@ -92,7 +98,7 @@ def _row(row: ExitRow, running: int, section: Exits, report: Report) -> list[str
         f"{count(row.seen):>10}{per_second(row.seen, report.span, report.rate):>7}"
         f"{share(cost.sum, running):>6}"
         + "".join(f"{duration(cell, report.rate) if cost.number else '-':>6}" for cell in cells)
-        + f"{off if section.off_cpu_known else '-':>6}"
+        + f"{off if _off_known(row.owner, section) else '-':>6}"
     )
     if len(name) >= _NAME:
         return [name, " " * _NAME + numbers]
@@ -140,6 +146,6 @@ def _detail(row: TallyRow, label: str, section: Exits, report: Report) -> str:
     if row.costed:
         mean = (row.cost + row.costed // 2) // row.costed
         cells = [duration(value, report.rate) for value in (row.cost, mean, row.off)]
-    if not section.off_cpu_known:
+    if not _off_known(row.owner, section):
         cells[2] = "-"
     return f"  {label:<38.38}{count(row.count):>10}" + "".join(f"{cell:>8}" for cell in cells)

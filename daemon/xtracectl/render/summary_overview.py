@@ -112,7 +112,9 @@ def _exit(row: ExitRow, section: Exits, report: Report) -> str:
         f"{owner_title(row.owner, section.by)} {row.cause.name}: "
         f"{duration(row.cost.sum, report.rate)} in {number_of(row.cost.number, 'exit')}"
     )
-    if section.off_cpu_known and running:
+    if row.owner.domain is None and section.by != "cpu":
+        text += ", time off the CPU included"
+    elif section.off_cpu_known and running:
         text += f", {share(row.cost.sum, running)} % of its running time"
     return text
 

@@ -19,15 +19,15 @@ cdef class Sieve:
 
     cpdef thin(self, uint64 high)
     cpdef drop(self, uint64 high)
-    @cython.locals(table=Table, row=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(table=Table, groups=Table, row=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t,
+                   group=Py_ssize_t, least=uint64)
     cpdef list left(self)
     @cython.locals(place=Py_ssize_t)
     cpdef list rest(self, uint64 high)
     cdef Py_ssize_t _group(self, Py_ssize_t row) except -1
-    cdef uint64 _value(self, Py_ssize_t row) noexcept
-    cdef uint64 _setting(self, Py_ssize_t row, Py_ssize_t column) except? 0
-    @cython.locals(row=Py_ssize_t, number=uint64)
+    @cython.locals(table=Table, row=Py_ssize_t)
+    cdef _count(self)
+    @cython.locals(table=Table, groups=Table, row=Py_ssize_t, place=Py_ssize_t, number=uint64)
     cdef _weigh(self)
-    cdef bint _passes(self, Py_ssize_t row) except -1
-    @cython.locals(group=Py_ssize_t, column=Py_ssize_t, amount=uint64)
-    cdef _leave_out(self, Py_ssize_t row)
+    @cython.locals(column=Py_ssize_t, amount=uint64)
+    cdef _leave_out(self, Py_ssize_t place, Py_ssize_t group)

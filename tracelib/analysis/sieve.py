@@ -32,9 +32,7 @@ class Sieve:
         self._kept = kept
         self._groups = Table(_SUMS + table.columns, table.limit)
         self._histograms = Histograms(table.limit // max(kept, 1) + 1)
-        for row in range(1, table.rows):
-            if table.cells[row * table.stride + codes.KEYS]:
-                self._groups.add(self._group(row), _SIZE, 1)
+        self._count()
 
     def sizes(self) -> dict[int, int]:
         """First keys, and how many rows each has."""
@@ -51,42 +49,49 @@ class Sieve:
     def left(self) -> list[tuple[int, ...]]:
         """Keys and counters of the rows that are left, as they came."""
         self._weigh()
-        for high, _, counters in self._groups.items():
-            if counters[_HISTOGRAM]:
-                least = self._least(counters[_HISTOGRAM])
-                self._groups.add(self._groups.row(high, 0), _LEAST, least)
-        table = self._table
+        table, groups = self._table, self._groups
         found = []
         for row in range(1, table.rows):
             place = row * table.stride
             if table.cells[place + codes.KEYS] == 0:
                 continue
-            if self._passes(row):
+            group = self._group(row)
+            least = groups.cells[group * groups.stride + codes.KEYS + _LEAST]
+            if least == _NOTHING_PASSES:
+                continue
+            if bucket(table.cells[place + codes.KEYS + self._column]) >= least:
                 found.append(tuple([table.cells[at] for at in range(place, place + table.stride)]))
             else:
-                self._leave_out(row)
+                self._leave_out(place, group)
         return found
 
     def rest(self, high: int) -> list[int]:
-        """How many rows of this key were left out, and the sums of their counters."""
+        """How many rows of this key were thinned out, and the sums of their counters."""
         place = self._groups.row(high, 0) * self._groups.stride + codes.KEYS + _LEFT_OUT
         return memoryview(self._groups.cells)[place : place + 1 + self._table.columns].tolist()
 
     def _group(self, row: int) -> int:
         return self._groups.row(self._table.cells[row * self._table.stride], 0)
 
-    def _value(self, row: int) -> int:
-        return self._table.cells[row * self._table.stride + codes.KEYS + self._column]
-
-    def _setting(self, row: int, column: int) -> int:
-        """What is set for the group of a row."""
-        return self._groups.cells[self._group(row) * self._groups.stride + codes.KEYS + column]
+    def _count(self) -> None:
+        table = self._table
+        for row in range(1, table.rows):
+            if table.cells[row * table.stride + codes.KEYS]:
+                self._groups.add(self._group(row), _SIZE, 1)
 
     def _weigh(self) -> None:
-        for row in range(1, self._table.rows):
-            number = self._setting(row, _HISTOGRAM)
-            if number and self._table.cells[row * self._table.stride + codes.KEYS]:
-                self._histograms.note(number, self._value(row))
+        """Find out from which bucket on rows are left, where a key is to be thinned out."""
+        if self._histograms.number == 1:
+            return
+        table, groups = self._table, self._groups
+        for row in range(1, table.rows):
+            place = row * table.stride + codes.KEYS
+            number = groups.cells[self._group(row) * groups.stride + codes.KEYS + _HISTOGRAM]
+            if number and table.cells[place]:
+                self._histograms.note(number, table.cells[place + self._column])
+        for high, _, counters in groups.items():
+            if counters[_HISTOGRAM]:
+                groups.add(groups.row(high, 0), _LEAST, self._least(counters[_HISTOGRAM]))
 
     def _least(self, histogram: int) -> int:
         """The bucket from which on enough rows are left."""
@@ -98,12 +103,8 @@ class Sieve:
                 return number
         return 0
 
-    def _passes(self, row: int) -> bool:
-        return bucket(self._value(row)) >= self._setting(row, _LEAST)
-
-    def _leave_out(self, row: int) -> None:
-        group = self._group(row)
+    def _leave_out(self, place: int, group: int) -> None:
         self._groups.add(group, _LEFT_OUT, 1)
         for column in range(self._table.columns):
-            amount = self._table.cells[row * self._table.stride + codes.KEYS + column]
+            amount = self._table.cells[place + codes.KEYS + column]
             self._groups.add(group, _SUMS + column, amount)

@@ -45,7 +45,7 @@ def test_in_short(capsys, trace):
     assert "10 records of 1 CPU; d1 (1 vCPU), d2 (1 vCPU); none lost" in head
     assert "cost most d1v0 CPUID: 2.0us in 1 exit, 33.3 % of its running time; " in head
     assert "d1v0 HLT: 1.0us in 1 exit, 16.7 % of its running time" in head
-    assert "waited most d2v0 70.0 % runnable, 1 wait of 7.0us; d1v0 10.0 % runnable" in head
+    assert "waited most d2v0 70.0 % runnable, 1 wait, mean 7.0us; d1v0 10.0 % runnable" in head
     assert "busiest running d1v0 60.0 %, d2v0 30.0 %; all CPUs 90.0 % busy" in head
     assert len(text.split("\n\nVM exits")[0].splitlines()) <= 14
 

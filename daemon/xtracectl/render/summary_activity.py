@@ -7,11 +7,13 @@ from itertools import groupby
 
 from tracelib.analysis.activity import Activity
 from tracelib.analysis.labels import value_text
+from tracelib.analysis.results import Owner
 from tracelib.analysis.tallies import TallyRow
 from xtracectl.render.durations import per_second, percent
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
+_OWNER = 10
 _NO_TIMES = (
     "PV hypercalls have no record of their end, so no time; those of HVM and PVH guests are "
     "among their exits, with it"
@@ -36,6 +38,9 @@ def activity_text(section: Activity, report: Report, top: int) -> list[str]:
             lines += ["", *_table(title, rows, section, report, top)]
     if not any(rows for _, rows in groups):
         lines.append("  none")
+    rows = [row for _, group in groups for row in group]
+    if section.by != "cpu" and any(row.owner.domain is None for row in rows):
+        lines += ["", "  (?): nobody knows which vCPU ran there then"]
     if section.others:
         lines.append(f"  {count(section.others)} records more, of too many kinds to list")
     return lines
@@ -44,15 +49,20 @@ def activity_text(section: Activity, report: Report, top: int) -> list[str]:
 def _table(
     title: str, rows: Sequence[TallyRow], section: Activity, report: Report, top: int
 ) -> list[str]:
-    lines = [f"{section.by:<10}{title:<44}{'count':>13}{'/s':>13}"]
+    lines = [f"{section.by:<{_OWNER}}{title:<44}{'count':>13}{'/s':>13}"]
     for (owner, _), group in groupby(rows, lambda row: (row.owner, row.event)):
         listed = list(group)
         for row in listed[:top]:
-            lines.append(_line(owner.name, tally_label(row), row.count, report))
+            lines.append(_line(_owner(owner, section), tally_label(row), row.count, report))
         if rest := listed[top:]:
             number = sum(row.count for row in rest)
-            lines.append(_line(owner.name, more_values(rest), number, report))
+            lines.append(_line(_owner(owner, section), more_values(rest), number, report))
     return lines
+
+
+def _owner(owner: Owner, section: Activity) -> str:
+    """A CPU by its number where nobody knows who ran there."""
+    return f"{owner.name} (?)" if owner.domain is None and section.by != "cpu" else owner.name
 
 
 def tally_label(row: TallyRow) -> str:
@@ -69,4 +79,4 @@ def more_values(rest: Sequence[TallyRow]) -> str:
 
 def _line(name: str, label: str, number: int, report: Report) -> str:
     rate = per_second(number, report.span, report.rate)
-    return f"{name:<10}{label:<44.44}{count(number):>13}{rate:>13}"
+    return f"{name:<{_OWNER}}{label:<44.44}{count(number):>13}{rate:>13}"

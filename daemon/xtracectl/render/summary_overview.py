@@ -125,7 +125,8 @@ def _waited(section: Runstates, report: Report) -> str:
         spread = waits(row)
         text = f"{row.owner.name} {_part(section, row.times[codes.RUNNABLE], row.vcpus)} runnable"
         if spread.number:
-            text += f", {number_of(spread.number, 'wait')} of {duration(spread.mean, report.rate)}"
+            mean = duration(spread.mean, report.rate)
+            text += f", {number_of(spread.number, 'wait')}, mean {mean}"
         parts.append(text)
     return "; ".join(parts) or "nobody"
 

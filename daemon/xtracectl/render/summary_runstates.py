@@ -21,7 +21,8 @@ _SPELL_NAMES = {
 _DOMAINS = 3
 """So many have a column of the scheduler's records: 80 columns hold no more."""
 _STATES = (
-    "runnable: it waits for a CPU; offline: paused, as while a device model answers its I/O; "
+    "runnable: it waits for a CPU; offline: paused, as while a device model answers its I/O, "
+    "or its domain is not there; "
     "lost: its CPU's records are missing; unknown: not seen yet; moves: runs begun on another "
     "CPU than the one before"
 )

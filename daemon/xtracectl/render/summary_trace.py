@@ -16,7 +16,8 @@ def volume_text(section: Volume, report: Report, top: int) -> list[str]:
     lines = [
         "Volume: records as they lie in the rings",
         *indented(
-            f"{count(section.total.records)} records, {format_size(section.total.bytes)}; "
+            f"{count(section.total.records)} records, {format_size(section.total.bytes)}"
+            f"{_bytes_per_second(section, report)}; "
             f"records were being lost in {percent(section.unseen)} of the CPUs' time", 2,
         ).split("\n"),
     ]
@@ -38,6 +39,12 @@ def volume_text(section: Volume, report: Report, top: int) -> list[str]:
         lines.append(f"and {number_of(len(events) - top, 'event')} more")
     lines += ["", *_amounts("CPU", by_cpu, section, report)]
     return lines + _peak(section, report)
+
+
+def _bytes_per_second(section: Volume, report: Report) -> str:
+    if report.rate is None or not report.span:
+        return ""
+    return f", {format_size(section.total.bytes * report.rate.hz // report.span)}/s"
 
 
 def _largest(rows: list[tuple[str, Amount]]) -> list[tuple[str, Amount]]:

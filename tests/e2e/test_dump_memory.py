@@ -69,7 +69,7 @@ def traces(tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        ("info",), ("verify",), ("dump",), ("dump", "--format", "json"),
+        ("info",), ("summary",), ("verify",), ("dump",), ("dump", "--format", "json"),
         ("dump", "--format", "xentrace"), ("dump", "--event", "vmexit"),
     ],
     ids=" ".join,

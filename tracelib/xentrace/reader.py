@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracelib.chunks import Chunk, Problem, TraceInfo
+from tracelib.chunks import Chunk, Problem, TraceInfo, ignore_progress
 from tracelib.errors import FormatError
 from tracelib.losses import Loss
 from tracelib.store.fsops import store_error
@@ -81,6 +81,17 @@ class XentraceReader:
         """CPUs with at least one window, ascending."""
         return sorted(self._indexed())
 
+    def look_through(self, progress: Callable[[int], None]) -> bool:
+        """Find out where windows lie, if nobody did; whether it was to be done. `progress` is
+        told of bytes passed, so that it does not have to be waited for in silence. Raises
+        FormatError, StoreError."""
+        if self._index is not None:
+            return False
+        index: defaultdict[CpuId, _Index] = defaultdict(_Index)
+        for window in self._windows(index, self._skim(index, progress)):
+            progress(len(window.payload))
+        return True
+
     def chunks(self) -> Iterator[Chunk]:
         """Every window's whole records, in file order. Raises FormatError, StoreError."""
         for window in self._windows(defaultdict(_Index), 0):
@@ -127,10 +138,7 @@ class XentraceReader:
             self._descriptor = -1
 
     def _indexed(self) -> dict[CpuId, _Index]:
-        if self._index is None:
-            index: defaultdict[CpuId, _Index] = defaultdict(_Index)
-            for _ in self._windows(index, self._skim(index)):
-                pass
+        self.look_through(ignore_progress)
         assert self._index is not None
         return self._index
 
@@ -145,7 +153,9 @@ class XentraceReader:
                 yield event
         self._index = index
 
-    def _skim(self, index: defaultdict[CpuId, _Index]) -> int:
+    def _skim(
+        self, index: defaultdict[CpuId, _Index], progress: Callable[[int], None]
+    ) -> int:
         """Enter the windows of the file's start that have no fault; where the first other one
         is. That is the last one, in nearly all files: what follows it is the decoder's."""
         found = memoryview(array("Q", bytes(24 * _ROOM)))
@@ -162,6 +172,7 @@ class XentraceReader:
             if not at:
                 return offset
             offset += 4 * at
+            progress(4 * at)
 
     def _events(self, offset: int) -> Iterator[Window | Damage]:
         decoder = WindowDecoder(offset)

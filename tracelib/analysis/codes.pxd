@@ -58,16 +58,17 @@ cdef enum:
     ENTRY = 2
     TALLY = 3
     HANDLER = 4
-    ORDERED = 5
-    CHANGE = 5
-    CONTINUE = 6
-    GAP = 7
-    REMOVE = 8
-    CREATE = 9
-    OWNED = 10
-    OWNED_EXIT = 10
-    OWNED_ENTRY = 11
-    OWNED_HANDLER = 12
+    LASTED = 5
+    ORDERED = 6
+    CHANGE = 6
+    CONTINUE = 7
+    GAP = 8
+    REMOVE = 9
+    CREATE = 10
+    OWNED = 11
+    OWNED_EXIT = 11
+    OWNED_ENTRY = 12
+    OWNED_HANDLER = 13
 
     WANT_EXITS = 1
     WANT_SPELLS = 2

@@ -56,7 +56,7 @@ EXIT_COLUMNS = 10
 COUNT = 0
 COSTED = 1
 COST = 2
-"""Records; the paired exits that they belong to; cycles of those exits."""
+"""Records; the paired exits that they belong to, or records that LASTED; their cycles."""
 OFF_CPU = 3
 """Cycles between those exits and their entries in which the vCPU had no CPU."""
 TALLY_COLUMNS = 4
@@ -91,17 +91,20 @@ ENTRY = 2
 TALLY = 3
 HANDLER = 4
 """A tally that belongs to the open exit of its CPU."""
-ORDERED = 5
-CHANGE = 5
-CONTINUE = 6
-GAP = 7
-REMOVE = 8
-CREATE = 9
-OWNED = 10
+LASTED = 5
+"""A tally of what has begun and ended: its second and third words are the low halves of two time
+stamps, and what is between them is its cost."""
+ORDERED = 6
+CHANGE = 6
+CONTINUE = 7
+GAP = 8
+REMOVE = 9
+CREATE = 10
+OWNED = 11
 """From here on, of KVM: records that name the vCPU they are of, whoever was seen to run."""
-OWNED_EXIT = 10
-OWNED_ENTRY = 11
-OWNED_HANDLER = 12
+OWNED_EXIT = 11
+OWNED_ENTRY = 12
+OWNED_HANDLER = 13
 
 # What is noted event by event: which is wanted, the tags of rows, and their columns.
 WANT_EXITS = 1

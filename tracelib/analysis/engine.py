@@ -331,6 +331,8 @@ class Engine:
             pairs.count(row)
             if action == codes.HANDLER:
                 pairs.belongs(slot, row)
+            elif action == codes.LASTED:
+                pairs.lasted(row, (data[body + 2] - data[body + 1]) & _WORD_MASK)
 
     def _tally(self, place: int, owner: int, value: int) -> int:
         """Where such a record is counted: mostly where the last one was."""

@@ -76,6 +76,9 @@ _RUNSTATE_WORDS = (1, 5)
 _CONTINUE_RUNNING = 0x00021002
 _DOMAIN_ADDED = 0x00028001
 _DOMAIN_REMOVED = 0x00028002
+_IRQ_HANDLED = 0x00802008
+_IRQ_HANDLED_WORDS = 3
+"""The interrupt, and the low halves of the time stamps before and after its handler."""
 _ENTRY = 0x00081001
 _EXITS = (0x00081002, 0x00081102, 0x00081003, 0x00081103)
 _SVM_BIT = 1
@@ -129,6 +132,8 @@ class Forms:
         if group is None or not self._wanted(event):
             return codes.NOTHING, number, 0, 0, 0, 0
         action = codes.HANDLER if group in _HANDLERS else codes.TALLY
+        if event == _IRQ_HANDLED and extra == _IRQ_HANDLED_WORDS:
+            action = codes.LASTED
         return action, number, *self._tally(event, extra, group)
 
     def _wanted(self, event: int) -> bool:

@@ -37,4 +37,5 @@ cdef class Pairs:
     cpdef void count(self, Py_ssize_t row) noexcept
     @cython.locals(number=Py_ssize_t, known=Py_ssize_t)
     cpdef void belongs(self, Vcpu vcpu, Py_ssize_t row) noexcept
+    cpdef lasted(self, Py_ssize_t row, uint64 cycles)
     cpdef handler(self, Vcpu vcpu, uint64 owner, uint64 kind, uint64 value)

@@ -134,6 +134,11 @@ class Pairs:
         """Count a record in a row of tallies."""
         self.tallies.cells[row * _TALLY_STRIDE + codes.KEYS + codes.COUNT] += 1
 
+    def lasted(self, row: int, cycles: int) -> None:
+        """What was counted in a row of tallies took so long."""
+        self.tallies.add(row, codes.COSTED, 1)
+        self.tallies.add(row, codes.COST, cycles)
+
     def handler(self, vcpu: Vcpu, owner: int, kind: int, value: int) -> None:
         """Count a record that belongs to the vCPU's open exit, and is to share its cost."""
         self.belongs(vcpu, self.tally(owner, kind, value))

@@ -28,7 +28,8 @@ class TallyRow:
     event counts, or where this is the sum of all that are not told apart."""
     count: int = 0
     costed: int = 0
-    """Exits with their entry that these records belong to; and what those cost, in cycles."""
+    """Exits with their entry that these records belong to, and what those cost, in cycles; or,
+    of interrupts, how many say how long their handler took, and how long."""
     cost: int = 0
     off: int = 0
     """Cycles in which the vCPUs had no CPU, between those exits and their entries: not in

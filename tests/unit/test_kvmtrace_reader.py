@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import closing
 from itertools import product
@@ -50,9 +51,7 @@ def test_a_whole_set(tmp_path, style):
     assert times(found[0]) == [rec.time for rec in RECS]
     assert [one.extra[:2] for one in found[1]] == [(4711, 1)] * 9
     assert len(found[10]) == 5
-    assert [problem.reason for problem in problems] == [
-        f"the file of CPU {cpu} is not there" for cpu in range(2, 10)
-    ]
+    assert [problem.reason for problem in problems] == ["the file of CPU 2-9 is not there"]
 
 
 def test_offsets_are_those_in_the_file(tmp_path):
@@ -169,10 +168,9 @@ def test_a_file_of_another_machine_is_left_out(tmp_path, other, said):
     name = write_set(tmp_path, other, {1: RECS})
     found, problems = read(name)
     assert list(found) == [0, 2]
-    assert [Path(p.file).name for p in problems] == ["guest.kvmtrace.1", "guest.kvmtrace"]
+    assert [Path(p.file).name for p in problems] == ["guest.kvmtrace.1"]
     assert said in problems[0].reason
     assert "packed or timestamp, little-endian" in problems[0].reason
-    assert "CPU 1" in problems[1].reason
 
 
 def test_garbage_beside_a_good_file(tmp_path):
@@ -292,3 +290,11 @@ def test_a_file_that_may_not_be_opened(tmp_path):
     path.write_bytes(Style("packed").file(RECS))
     with pytest.raises(StoreError):
         KvmtraceReader({0: path, 1: tmp_path / "x.kvmtrace.2"}, "x")
+
+
+def test_a_member_that_is_a_pipe_is_refused_without_waiting(tmp_path):
+    """Nobody may ever write into it."""
+    name = write_set(tmp_path, Style("packed"), {0: RECS})
+    os.mkfifo(tmp_path / "guest.kvmtrace.1")
+    with pytest.raises(StoreError, match=r"guest\.kvmtrace\.1: it is no regular file"):
+        read(name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracelib.chunks import Chunk, Problem
+from tracelib.errors import StoreError
 from tracelib.kvmtrace.layout import WORD, Kind, Layout, detect, magic_order, words_of
 from tracelib.kvmtrace.records import CUT, find, head, last, size, translate
 from tracelib.store.fsops import translated
@@ -40,7 +42,12 @@ class Member:
         self.name = str(path)
         self._path = path
         with translated("open", path):
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # Not to wait for whoever might write into a pipe.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        if not regular:
+            self.close()
+            raise StoreError(f"cannot read {path}: it is no regular file")
 
     @property
     def length(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tracelib.chunks import Chunk, Problem, TraceInfo
+from tracelib.cpulist import format_cpu_list
 from tracelib.errors import FormatError
 from tracelib.kvmtrace.family import find_family
 from tracelib.kvmtrace.layout import OPTION, Kind, Layout
@@ -42,7 +43,7 @@ class KvmtraceReader:
             for cpu, path in sorted(paths.items()):
                 self._members[cpu] = Member(cpu, path)
             self.layout = self._common_layout(name, asked)
-            self._note_holes(name)
+            self._note_holes(name, paths)
             self.info = self._describe(name)
             undone.pop_all()
 
@@ -92,13 +93,14 @@ class KvmtraceReader:
             )
         return common
 
-    def _note_holes(self, name: str) -> None:
+    def _note_holes(self, name: str, cpus: Collection[CpuId]) -> None:
         """kvmtrace makes a file for each CPU from 0 on, whether or not something comes."""
-        if len(self._members) == 1:
+        if len(cpus) == 1:
             return
-        for cpu in range(max(self._members, default=0)):
-            if cpu not in self._members:
-                self._note(Problem(name, 0, f"the file of CPU {cpu} is not there"))
+        missing = [cpu for cpu in range(max(cpus)) if cpu not in cpus]
+        if missing:
+            which = format_cpu_list(missing)
+            self._note(Problem(name, 0, f"the file of CPU {which} is not there"))
 
     def _describe(self, name: str) -> TraceInfo:
         info = TraceInfo(kind="kvmtrace", name=name, losses_unknown=LOSSES_UNKNOWN)

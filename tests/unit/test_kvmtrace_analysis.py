@@ -122,3 +122,14 @@ def test_records_of_unknown_numbers_are_only_counted(tmp_path):
     analysis = analyze_set(tmp_path, {0: [*guest(1000, 1), *unknown]})
     assert volume(analysis).unknown_events == 2
     assert [row.seen for row in rows_of(analysis).values()] == [1]
+
+
+def test_times_that_nearly_fill_64_bits_come_to_an_end(tmp_path):
+    """The last second of all has no second after it."""
+    first = 2**64 - 3500
+    analysis = analyze_set(tmp_path, {0: [leave(first, IO), entry(first + 3000)]})
+    [row] = rows_of(analysis).values()
+    assert (row.cost.number, row.cost.sum) == (1, 3000)
+    [only] = volume(analysis).bins
+    records = sum(amount.records for amount in only.amounts.values())
+    assert (only.start, records) == (first, 2)

@@ -91,6 +91,7 @@ cdef class Engine:
     @cython.locals(cpu=Cpu)
     cdef _open(self, uint64 now)
     cdef _next_bin(self, Cpu cpu, uint64 key)
+    cdef uint64 _bin_after(self, uint64 moment)
     @cython.locals(number=Py_ssize_t, column=Py_ssize_t, amount=uint64, cpu=Cpu, bin=Py_ssize_t)
     cdef _halve(self)
 

@@ -410,7 +410,7 @@ class Engine:
             self.states.finish_cpu(cpu, now)
             cpu.since = now
             cpu.bin = 0
-            cpu.bin_end = now + self.bin_cycles
+            cpu.bin_end = self._bin_after(now)
         self.states.open(now)
         self._waits = codes.ORDERED
 
@@ -424,7 +424,11 @@ class Engine:
                 self._halve()
             else:
                 cpu.bin += _BIN_WORDS
-                cpu.bin_end += self.bin_cycles
+                cpu.bin_end = self._bin_after(cpu.bin_end)
+
+    def _bin_after(self, moment: int) -> int:
+        """The end of a bin that begins then: the last one's is the highest TSC there is."""
+        return moment + min(self.bin_cycles, _NEVER - moment)
 
     def _halve(self) -> None:
         """Make every bin twice as long."""
@@ -436,7 +440,7 @@ class Engine:
         for cpu in self.cpus.values():
             bin = cpu.bin // _BIN_WORDS
             if bin % 2 == 0:
-                cpu.bin_end += self.bin_cycles
+                cpu.bin_end = self._bin_after(cpu.bin_end)
             cpu.bin = bin // 2 * _BIN_WORDS
         self.bin_cycles *= 2
 

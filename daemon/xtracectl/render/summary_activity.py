@@ -9,11 +9,13 @@ from tracelib.analysis.activity import Activity
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.results import Owner
 from tracelib.analysis.tallies import TallyRow
-from xtracectl.render.durations import per_second, percent
+from xtracectl.render.durations import duration, per_second, percent
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
 _OWNER = 10
+_LABEL = 44
+_TIME = 8
 _NO_TIMES = (
     "PV hypercalls have no record of their end, so no time; those of HVM and PVH guests are "
     "among their exits, with it"
@@ -49,15 +51,39 @@ def activity_text(section: Activity, report: Report, top: int) -> list[str]:
 def _table(
     title: str, rows: Sequence[TallyRow], section: Activity, report: Report, top: int
 ) -> list[str]:
-    lines = [f"{section.by:<{_OWNER}}{title:<44}{'count':>13}{'/s':>13}"]
+    """With columns of time if any of the rows has one."""
+    timed = any(row.costed for row in rows)
+    wide = _LABEL - 2 * _TIME if timed else _LABEL
+    times = f"{'time':>{_TIME}}{'mean':>{_TIME}}" if timed else ""
+    lines = [f"{section.by:<{_OWNER}}{title:<{wide}}{'count':>13}{'/s':>13}{times}"]
     for (owner, _), group in groupby(rows, lambda row: (row.owner, row.event)):
         listed = list(group)
-        for row in listed[:top]:
-            lines.append(_line(_owner(owner, section), tally_label(row), row.count, report))
+        labelled = [(row, tally_label(row)) for row in listed[:top]]
         if rest := listed[top:]:
-            number = sum(row.count for row in rest)
-            lines.append(_line(_owner(owner, section), more_values(rest), number, report))
+            labelled.append((summed(rest), more_values(rest)))
+        for row, label in labelled:
+            rate = per_second(row.count, report.span, report.rate)
+            name = f"{_owner(owner, section):<{_OWNER}}{label:<{wide}.{wide}}"
+            lines.append(f"{name}{count(row.count):>13}{rate:>13}{_times(row, timed, report)}")
     return lines
+
+
+def _times(row: TallyRow, timed: bool, report: Report) -> str:
+    if not timed:
+        return ""
+    cells = ["-"] * 2
+    if row.costed:
+        mean = (row.cost + row.costed // 2) // row.costed
+        cells = [duration(row.cost, report.rate), duration(mean, report.rate)]
+    return "".join(f"{cell:>{_TIME}}" for cell in cells)
+
+
+def summed(rows: Sequence[TallyRow]) -> TallyRow:
+    """Rows of one event that are not shown, as one."""
+    whole = TallyRow(rows[0].owner, rows[0].event, None, values=0)
+    for row in rows:
+        whole.add(row.count, row.costed, row.cost, row.off)
+    return whole
 
 
 def _owner(owner: Owner, section: Activity) -> str:
@@ -76,7 +102,3 @@ def more_values(rest: Sequence[TallyRow]) -> str:
     """A name for rows of one event that are not shown."""
     return f"{rest[0].event}: {number_of(sum(row.values for row in rest), 'value')} more"
 
-
-def _line(name: str, label: str, number: int, report: Report) -> str:
-    rate = per_second(number, report.span, report.rate)
-    return f"{name:<{_OWNER}}{label:<44.44}{count(number):>13}{rate:>13}"

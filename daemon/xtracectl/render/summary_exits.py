@@ -9,7 +9,7 @@ from tracelib.analysis.exits import ExitRow, Exits
 from tracelib.analysis.results import PERCENTILE_ERROR, Owner
 from tracelib.analysis.tallies import TallyRow
 from xtracectl.render.durations import duration, per_second, percent, share
-from xtracectl.render.summary_activity import more_values, tally_label
+from xtracectl.render.summary_activity import more_values, summed, tally_label
 from xtracectl.render.summary_overview import owner_title
 from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
@@ -130,15 +130,8 @@ def _details(
     for listed in sorted(groups, key=lambda group: -sum(row.cost for row in group)):
         lines += [_detail(row, tally_label(row), section, report) for row in listed[:top]]
         if rest := listed[top:]:
-            lines.append(_detail(_sum(rest), more_values(rest), section, report))
+            lines.append(_detail(summed(rest), more_values(rest), section, report))
     return lines
-
-
-def _sum(rows: list[TallyRow]) -> TallyRow:
-    whole = TallyRow(rows[0].owner, rows[0].event, None)
-    for row in rows:
-        whole.add(row.count, row.costed, row.cost, row.off)
-    return whole
 
 
 def _detail(row: TallyRow, label: str, section: Exits, report: Report) -> str:

@@ -2,7 +2,7 @@
 
 Each sample ends with a flush. Its answer says which TSC it was before the rings were
 drained, so that everything up to it is on disk by now; what is later waits for the next
-one. The analysis goes on from sample to sample, and starts over where the trace does.
+sample. The analysis goes on from sample to sample, and starts over where the trace does.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from xtracectl.summarizing import Request, family
 _MOST_VCPUS = 4096
 """When so many have turned up, or twice as many as there were at first, the analysis starts
 over, lest it keep for ever what domains did that are long gone."""
+
+
+_MARGIN = 100
+"""A hundredth of a second before the flush is where a sample ends: a record gets its time
+stamp before it is in the ring, and the clocks of two CPUs may differ a little."""
 
 
 class _Flushed(NamedTuple):
@@ -77,8 +82,10 @@ class Watch:
             # Only when it goes on do records tell since when they were missing.
             return None
         notes = self._follow_era()
-        now = flushed.tsc or self._reader.last_tsc
-        if self._analyzer is None or self._sampler is None or now <= self._last:
+        if self._analyzer is None or self._sampler is None:
+            return None
+        now = self._end(flushed, self._sampler)
+        if now <= self._last:
             return None
         self._analyzer.go_on()
         self._analyzer.advance(now)
@@ -123,6 +130,12 @@ class Watch:
         self._before = None
         self._last = Tsc(0)
         self._most = max(_MOST_VCPUS, 2 * len(self._analyzer.analysis.engine.states.vcpus))
+
+    def _end(self, flushed: _Flushed, sampler: Sampler) -> Tsc:
+        """Up to where everything can be read."""
+        if flushed.tsc is None:
+            return self._reader.last_tsc
+        return Tsc(max(0, flushed.tsc - sampler.rate.hz // _MARGIN))
 
     def _piece(self, analyzer: Analyzer, now: Tsc) -> Counters:
         """What happened since the last one."""

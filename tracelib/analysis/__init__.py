@@ -10,7 +10,8 @@
     analyze     a trace from its reader to the engine: chunks, losses, preambles, times
     moments     counters up to a moment, and from one to the next: intervals
     results     what comes out, as values
-    exits runstates pv volume losses        the sections of a summary, out of the engine
+    exits runstates scheduling activity volume losslist    the sections of a summary
+    overview    what stands out in them
 
 The first five rooms are compiled where there is a compiler, with equal results.
 """

@@ -7,22 +7,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracelib.analysis.activity import Activity
-from tracelib.analysis.exits import ExitRow, Exits
-from tracelib.analysis.labels import value_text
+from tracelib.analysis.exits import Exits
 from tracelib.analysis.losslist import Losses
 from tracelib.analysis.overview import busiest, dearest, waited_most, waits
-from tracelib.analysis.results import PERCENTILE_ERROR, Absent, Owner, Spread
-from tracelib.analysis.runstates import SPELLS, STATES, CpuRow, Runstates, StateRow
-from tracelib.analysis.tallies import TallyRow
-from tracelib.analysis.volume import Amount, Volume
+from tracelib.analysis.results import PERCENTILE_ERROR, Absent, Owner
+from tracelib.analysis.runstates import Runstates
+from tracelib.analysis.volume import Volume
 from tracelib.analysis.where import Where
 from tracelib.events.catalogue import event_name
-from tracelib.units import PROCESSES
+from xtracectl.render.summary_rows import (
+    Object,
+    amount_object,
+    cpu_object,
+    exit_object,
+    owner_object,
+    spread_object,
+    state_object,
+    tally_object,
+)
 from xtracectl.summarizing import Report, Section
 
 SCHEMA = 1
-
-Object = dict[str, Any]
 
 
 def json_text(reports: Sequence[Report]) -> str:
@@ -63,7 +68,7 @@ def _overview(report: Report) -> Object:
     found: Object = {
         "cpus": facts.cpus,
         "vcpus": [
-            {**_owner(Owner(domain)), "vcpus": number} for domain, number in facts.domains.items()
+            {**owner_object(Owner(domain)), "vcpus": number} for domain, number in facts.domains.items()
         ],
         "records": facts.records,
         "lost": facts.lost if known else None,
@@ -73,13 +78,13 @@ def _overview(report: Report) -> Object:
     exits, states = report.sections.get("exits"), report.sections.get("runstates")
     if isinstance(exits, Exits):
         found["dearest_exits"] = [
-            _exit_row(row, exits.running.get(row.owner, 0)) for row in dearest(exits)
+            exit_object(row, exits.running.get(row.owner, 0)) for row in dearest(exits)
         ]
     if isinstance(states, Runstates):
         found["waited_most"] = [
-            {**_state_row(row), "waits": _spread(waits(row))} for row in waited_most(states)
+            {**state_object(row), "waits": spread_object(waits(row))} for row in waited_most(states)
         ]
-        found["busiest"] = [_state_row(row) for row in busiest(states)]
+        found["busiest"] = [state_object(row) for row in busiest(states)]
     return found
 
 
@@ -97,30 +102,13 @@ def _exits(section: Exits) -> Object:
         "family": section.verdict.family,
         "family_source": section.verdict.source,
         "family_guessed": section.verdict.guessed,
-        "rows": [_exit_row(row, section.running.get(row.owner, 0)) for row in section.rows],
+        "rows": [exit_object(row, section.running.get(row.owner, 0)) for row in section.rows],
         "not_listed": section.others,
         "entries_without_exit": [
-            {**_owner(owner), "count": number} for owner, number in section.lone_entries.items()
+            {**owner_object(owner), "count": number}
+            for owner, number in section.lone_entries.items()
         ],
-        "about": [_tally(row) for row in section.handlers],
-    }
-
-
-def _exit_row(row: ExitRow, running: int) -> Object:
-    return {
-        **_owner(row.owner),
-        "reason": row.cause.reason,
-        "name": row.cause.name,
-        "nested": row.cause.nested,
-        "count": row.seen,
-        "paired": row.cost.number,
-        "cut_loss": row.cut_loss,
-        "cut_end": row.cut_end,
-        "cut_unseen": row.cut_unseen,
-        "cycles": _spread(row.cost),
-        "off_cpu_runnable": str(row.off_runnable),
-        "off_cpu_blocked": str(row.off_blocked),
-        "running": str(running),
+        "about": [tally_object(row) for row in section.handlers],
     }
 
 
@@ -129,8 +117,8 @@ def _runstates(section: Runstates) -> Object:
         "by": section.by,
         "unseen_share": section.unseen,
         "unseen_share_cpus": section.unseen_cpus,
-        "rows": [_state_row(row) for row in section.rows],
-        "cpus": [_cpu_row(row) for row in section.cpus],
+        "rows": [state_object(row) for row in section.rows],
+        "cpus": [cpu_object(row) for row in section.cpus],
         "clock_disagreements": [
             {
                 "ahead": step.ahead, "behind": step.behind, "cases": step.cases,
@@ -149,32 +137,6 @@ def _runstates(section: Runstates) -> Object:
     }
 
 
-def _state_row(row: StateRow) -> Object:
-    return {
-        **_owner(row.owner),
-        "vcpus": row.vcpus,
-        "cycles": {name: str(time) for name, time in zip(STATES, row.times, strict=True)},
-        "spells": {
-            name: _spread(spread) for name, spread in zip(SPELLS, row.spells, strict=True)
-        },
-        "moves": row.moves,
-        "contradictions": row.contradictions,
-    }
-
-
-def _cpu_row(row: CpuRow) -> Object:
-    return {
-        "cpu": row.cpu,
-        "idle": str(row.idle),
-        "busy": str(row.busy),
-        "switching": str(row.switching),
-        "lost": str(row.lost),
-        "unknown": str(row.unknown),
-        "domains": {str(domain): str(cycles) for domain, cycles in sorted(row.domains.items())},
-        "steps_back": row.steps_back,
-    }
-
-
 def _activity(section: Activity) -> Object:
     groups = {
         "hypercalls": section.calls, "entries": section.entries, "memory": section.memory,
@@ -184,27 +146,29 @@ def _activity(section: Activity) -> Object:
         "by": section.by,
         "unseen_share": section.unseen,
         "not_listed": section.others,
-        **{name: [_tally(row) for row in rows] for name, rows in groups.items()},
+        **{name: [tally_object(row) for row in rows] for name, rows in groups.items()},
     }
 
 
 def _volume(section: Volume) -> Object:
     return {
         "unseen_share": section.unseen,
-        **_amount(section.total),
-        "classes": {name: _amount(amount) for name, amount in sorted(section.classes.items())},
+        **amount_object(section.total),
+        "classes": {
+            name: amount_object(amount) for name, amount in sorted(section.classes.items())
+        },
         "events": {
-            f"{event:05x}": {"name": event_name(event), **_amount(amount)}
+            f"{event:05x}": {"name": event_name(event), **amount_object(amount)}
             for event, amount in sorted(section.events.items())
         },
-        "cpus": {str(cpu): _amount(amount) for cpu, amount in sorted(section.cpus.items())},
+        "cpus": {str(cpu): amount_object(amount) for cpu, amount in sorted(section.cpus.items())},
         "wraps": {str(cpu): number for cpu, number in sorted(section.wraps.items())},
         "unknown_events": section.unknown_events,
         "bin_cycles": str(section.bin_cycles),
         "bins": [
             {
                 "tsc": str(piece.start),
-                "classes": {name: _amount(amount) for name, amount in piece.amounts.items()},
+                "classes": {name: amount_object(amount) for name, amount in piece.amounts.items()},
             }
             for piece in section.bins
         ],
@@ -243,7 +207,7 @@ def _where(section: Where) -> Object:
         "unseen_share": section.unseen,
         "rows": [
             {
-                **_owner(row.owner), "what": row.what, "address": f"{row.address:#x}",
+                **owner_object(row.owner), "what": row.what, "address": f"{row.address:#x}",
                 "symbol": row.symbol, "count": row.count, "costed": row.costed,
                 "cycles": str(row.cost),
             }
@@ -257,38 +221,3 @@ _SECTIONS: dict[str, Callable[[Any], Object]] = {
     "exits": _exits, "runstates": _runstates, "pv": _activity, "volume": _volume,
     "losses": _losses, "where": _where,
 }
-
-
-def _owner(owner: Owner) -> Object:
-    if owner.domain is not None and owner.domain >= PROCESSES:
-        pid = owner.domain - PROCESSES
-        return {"domain": None, "pid": pid, "vcpu": owner.vcpu, "cpu": owner.cpu}
-    return {"domain": owner.domain, "vcpu": owner.vcpu, "cpu": owner.cpu}
-
-
-def _spread(spread: Spread) -> Object:
-    return {
-        "number": spread.number,
-        "sum": str(spread.sum),
-        "mean": str(spread.mean),
-        **{f"p{percent}": str(spread.percentile(percent)) for percent in (50, 95, 99)},
-        "max": str(spread.most),
-    }
-
-
-def _tally(row: TallyRow) -> Object:
-    return {
-        **_owner(row.owner),
-        "event": row.event,
-        "value": None if row.value is None else str(row.value),
-        "label": value_text(row.event, row.value),
-        "values": row.values,
-        "count": row.count,
-        "costed": row.costed,
-        "cycles": str(row.cost),
-        "off_cpu": str(row.off),
-    }
-
-
-def _amount(amount: Amount) -> Object:
-    return {"records": amount.records, "bytes": amount.bytes}

@@ -15,9 +15,10 @@ model-specific registers, CPUID leaves, nested faults by page, percentiles of wa
 volume; its percentiles are of samples, ours of all. Our rate is compared with the second.
 
 A row a program: wall-clock seconds and seconds of CPU time (user and system, of the whole
-process, start included), both the median of three runs that take turns; megabytes a second
-and how many times xenalyze's speed, both of wall-clock time; the peak of its memory. Python's
-compiled bytecode is there, as in any installation; output goes to /dev/null.
+process, start included), both the median of three runs that take turns; megabytes a second of
+wall-clock time; how many times xenalyze's speed, by the clock and by CPU time, which is the
+steadier one on a machine that does other things; the peak of its memory. Python's compiled
+bytecode is there, as in any installation; output goes to /dev/null.
 """
 
 from __future__ import annotations
@@ -139,12 +140,14 @@ def compare(path: Path, hz: int, *, svm: bool) -> None:
     rounds = [{name: measure(command) for name, command in commands.items()} for _ in range(_RUNS)]
     runs = {name: _median([one[name] for one in rounds]) for name in commands}
     print(f"{path.name}, {size / 1e6:.0f} MB")
-    print(f"  {'':<16}{'wall s':>8}{'CPU s':>8}{'MB/s':>8}{'speed':>9}{'MB RSS':>9}")
+    print(f"  {'':<16}{'wall s':>8}{'CPU s':>8}{'MB/s':>8}{'wall':>9}{'CPU':>9}{'MB RSS':>9}")
+    base = runs[_EQUAL]
     for name, run in runs.items():
         end = "stopped" if run.code is None else f"exit {run.code}"
         print(
             f"  {name:<16}{run.wall:8.2f}{run.seconds:8.2f}{size / 1e6 / run.wall:8.0f}"
-            f"{runs[_EQUAL].wall / run.wall:7.2f} x{run.rss / 1e6:9.1f}  {end}"
+            f"{base.wall / run.wall:7.2f} x{base.seconds / run.seconds:7.2f} x"
+            f"{run.rss / 1e6:9.1f}  {end}"
         )
 
 

@@ -68,7 +68,8 @@ def _overview(report: Report) -> Object:
     found: Object = {
         "cpus": facts.cpus,
         "vcpus": [
-            {**owner_object(Owner(domain)), "vcpus": number} for domain, number in facts.domains.items()
+            {**owner_object(Owner(domain)), "vcpus": number}
+            for domain, number in facts.domains.items()
         ],
         "records": facts.records,
         "lost": facts.lost if known else None,

@@ -10,6 +10,11 @@ from xtracectl.render.durations import duration, nanoseconds, per_second, percen
 from xtracectl.render.table import count, indented, number_of, table
 from xtracectl.summarizing import Report
 
+_LESS = (
+    "what takes most is what to leave out to get less: classes and events are named as "
+    "xtracectl mask takes them"
+)
+
 
 def volume_text(section: Volume, report: Report, top: int) -> list[str]:
     """What takes how much, the most first."""
@@ -25,10 +30,8 @@ def volume_text(section: Volume, report: Report, top: int) -> list[str]:
         lines.append(f"  of events unknown here: {number_of(section.unknown_events, 'record')}")
     if not section.total.records:
         return lines
-    lines += indented(
-        "what takes most is what to leave out to get less: classes and events are named as "
-        "xtracectl mask takes them", 2,
-    ).split("\n")
+    if report.info.kind != "kvmtrace":
+        lines += indented(_LESS, 2).split("\n")
     by_class = [(name, amount) for name, amount in section.classes.items()]
     by_event = [(event_name(event), amount) for event, amount in section.events.items()]
     by_cpu = [(f"cpu{cpu}", amount) for cpu, amount in sorted(section.cpus.items())]

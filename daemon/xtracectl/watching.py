@@ -92,8 +92,8 @@ class Watch:
         piece = self._piece(self._analyzer, now)
         if not self._last:
             self._sampler.start = piece.first
+        self._retire(len(self._analyzer.analysis.engine.states.vcpus))
         self._last = now
-        self._retire(self._analyzer)
         return self._sampler.sample(piece, Nanoseconds(time.time_ns()), notes)
 
     def close(self) -> None:
@@ -129,7 +129,6 @@ class Watch:
         self._era = reader.era
         self._before = None
         self._last = Tsc(0)
-        self._most = max(_MOST_VCPUS, 2 * len(self._analyzer.analysis.engine.states.vcpus))
 
     def _end(self, flushed: _Flushed, sampler: Sampler) -> Tsc:
         """Up to where everything can be read."""
@@ -147,6 +146,9 @@ class Watch:
         before, self._before = self._before or Counters(start, start), look(analyzer, now)
         return self._before.since(before)
 
-    def _retire(self, analyzer: Analyzer) -> None:
-        if len(analyzer.analysis.engine.states.vcpus) > self._most:
+    def _retire(self, vcpus: int) -> None:
+        """Start over when there are too many; those of an era's first sample never are."""
+        if not self._last:
+            self._most = max(_MOST_VCPUS, 2 * vcpus)
+        elif vcpus > self._most:
             self._reader.start_over()

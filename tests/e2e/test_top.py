@@ -195,6 +195,15 @@ class Watching:
         return self.process.returncode
 
 
+def test_a_flush_says_up_to_when(service):
+    """The clock as it was before the rings were drained, and so later with each flush."""
+    first, second = service.ask("flush"), service.ask("flush")
+    assert 0 < first["tsc"] < second["tsc"]
+    assert first["state"] == "collecting"
+    service.ask("pause")
+    assert service.ask("flush")["state"] == "paused"
+
+
 def test_two_tables(service):
     """Plain text where there is no terminal: who is there, and what they do."""
     text = output("top", "-n2", "-d200ms", *places(service))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracelib.analysis.distributions import Points, What
-from tracelib.symbols import SymbolBook
-from xtracectl.distributing import Part
 from xtracectl.render.durations import nanoseconds
+
+if TYPE_CHECKING:
+    from tracelib.analysis.distributions import Points, What
+    from tracelib.symbols import SymbolBook
+    from xtracectl.distributing import Part
 
 Line = tuple[Any, ...]
 

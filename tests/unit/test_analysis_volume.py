@@ -117,6 +117,12 @@ def test_many_values():
         ("trap", 13, "trapnr=#GP"),
         ("page_grant_map", 5, "dom=d5"),
         ("cr_write", 3, "cr=3"),
+        ("msr_write", 0x80B, "msr=0x80b X2APIC_EOI"),
+        ("msr_read", 0x12345, "msr=0x12345"),
+        ("page_fault", 0x6, "error_code=0x6 ring 3 write absent"),
+        ("page_fault", 0x14, "error_code=0x14 ring 3 fetch absent"),
+        ("pf_inject", 0x2B, "error_code=0x2b ring 0 write present reserved bit protection key"),
+        ("pf_xen", 0x1, "error_code=0x1 ring 0 read present"),
         ("rdtsc", None, ""),
     ],
 )

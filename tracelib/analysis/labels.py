@@ -8,17 +8,30 @@ from tracelib.analysis.forms import VALUES
 from tracelib.events.catalogue import CATALOGUE
 from tracelib.events.kvm import KVM
 from tracelib.events.layout import Field
+from tracelib.events.msrs import MSRS, fault_text
+
+_PAGE_FAULTS = ("page_fault", "pf_xen", "pf_inject")
 
 
 def value_text(event: str, value: int | None) -> str:
-    """ "port=0x3f8", "vector=LOCAL_TIMER", "gpa=0xfee00000"; empty for None."""
+    """ "port=0x3f8", "vector=0xfa LOCAL_TIMER", "msr=0x80b X2APIC_EOI"; empty for None."""
     field = _field(event)
     if value is None or field is None:
         return ""
-    whole = value << VALUES[event][1]
-    text = field.text(whole)
+    text = field.text(value << VALUES[event][1])
     # A name alone hides which vector or number it was.
-    return f"{field.name}={text}" if field.kind != "vector" else f"{field.name}={value:#x} {text}"
+    if field.kind == "vector":
+        text = f"{value:#x} {text}"
+    return f"{field.name}={text} {_in_words(event, field.name, value)}".rstrip()
+
+
+def _in_words(event: str, name: str, value: int) -> str:
+    """What an exact number that has no name in the records means."""
+    if name == "msr":
+        return MSRS.get(value, "")
+    if name == "error_code" and event in _PAGE_FAULTS:
+        return fault_text(value)
+    return ""
 
 
 @cache

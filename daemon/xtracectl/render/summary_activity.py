@@ -14,7 +14,7 @@ from xtracectl.render.table import count, indented, number_of
 from xtracectl.summarizing import Report
 
 _OWNER = 10
-_LABEL = 44
+_LABEL = 49
 _TIME = 8
 _NO_TIMES = (
     "PV hypercalls have no record of their end, so no time; those of HVM and PVH guests are "
@@ -55,7 +55,7 @@ def _table(
     timed = any(row.costed for row in rows)
     wide = _LABEL - 2 * _TIME if timed else _LABEL
     times = f"{'time':>{_TIME}}{'mean':>{_TIME}}" if timed else ""
-    lines = [f"{section.by:<{_OWNER}}{title:<{wide}}{'count':>13}{'/s':>13}{times}"]
+    lines = [f"{section.by:<{_OWNER}}{title:<{wide}}{'count':>12}{'/s':>9}{times}"]
     for (owner, _), group in groupby(rows, lambda row: (row.owner, row.event)):
         listed = list(group)
         labelled = [(row, tally_label(row)) for row in listed[:top]]
@@ -64,7 +64,7 @@ def _table(
         for row, label in labelled:
             rate = per_second(row.count, report.span, report.rate)
             name = f"{_owner(owner, section):<{_OWNER}}{label:<{wide}.{wide}}"
-            lines.append(f"{name}{count(row.count):>13}{rate:>13}{_times(row, timed, report)}")
+            lines.append(f"{name}{count(row.count):>12}{rate:>9}{_times(row, timed, report)}")
     return lines
 
 

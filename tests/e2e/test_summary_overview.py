@@ -91,3 +91,10 @@ def test_a_segment_says_by_whom(capsys, tmp_path):
     path = builder.write(tmp_path)
     head = _run(capsys, path).split("\n\n")[0]
     assert "sim 4.17, CPU by GenuineIntel, host testhost" in head
+
+
+def test_an_empty_trace(capsys, tmp_path):
+    (tmp_path / "empty.trace").write_bytes(b"")
+    text = _run(capsys, tmp_path / "empty.trace")
+    assert "0 records of 0 CPUs" in text
+    assert "In short" not in text

@@ -77,8 +77,10 @@ def _machine(report: Report) -> str:
 
 
 def short_text(report: Report) -> list[str]:
-    """What stands out, a paragraph for each question; nothing without the sections that
-    can answer them."""
+    """What stands out, a paragraph for each question; nothing of an empty trace, or without the
+    sections that can answer them."""
+    if not report.facts.records:
+        return []
     lines = []
     for label, text in _answers(report):
         lines += textwrap.wrap(

@@ -37,6 +37,7 @@ done
 sleep 3
 
 ctl status
+ctl top --batch --count 1 --delay 1
 ctl flush
 ctl dump --limit 12
 ctl rotate

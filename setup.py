@@ -6,6 +6,7 @@ same .py file runs uncompiled, slower, with equal results.
 """
 
 import os
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -30,11 +31,22 @@ COMPILED = {
     "xtraced.sources.sim.engine": "daemon/xtraced/sources/sim/engine.py",
 }
 
+
+
+def declarations_changed() -> bool:
+    """Whether a .pxd is newer than C code made before: Cython looks only at the .py then."""
+    declared = [path for root in ("tracelib", "daemon") for path in Path(root).rglob("*.pxd")]
+    newest = max(path.stat().st_mtime for path in declared)
+    made = [Path(source).with_suffix(".c") for source in COMPILED.values()]
+    return any(path.exists() and path.stat().st_mtime < newest for path in made)
+
+
 extensions = cythonize(
     [
         Extension(name, [source], extra_compile_args=["-O2"])
         for name, source in COMPILED.items()
     ],
+    force=declarations_changed(),
     # "." too: an isolated build does not have the package on sys.path.
     include_path=[".", "daemon"],
     compiler_directives={

@@ -13,7 +13,7 @@ import numpy as np
 from tracelib.analysis.distributions import Points
 from tracelib.columns import I64, U64
 from tracelib.errors import UsageError
-from xtracectl.distributing import Part
+from xtracectl.answers.distributing import Part
 
 MAX_POINTS = 50_000
 """At least half as many are drawn if there are more; never more."""

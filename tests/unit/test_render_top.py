@@ -14,11 +14,11 @@ from tracelib.analysis.results import Owner
 from tracelib.chunks import TraceInfo
 from tracelib.clock import Rate
 from tracelib.units import CpuId, DomId, Nanoseconds, Tsc, VcpuId
-from xtracectl.intervals import Row
+from xtracectl.answers.intervals import Row
 from xtracectl.render.top import help_screen, plain, screen, waiting
 from xtracectl.render.top_json import json_line
-from xtracectl.sampling import Sample
-from xtracectl.topview import View
+from xtracectl.top.sampling import Sample
+from xtracectl.top.view import View
 
 HZ = 10**9
 MS = HZ // 1000

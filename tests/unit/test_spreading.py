@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from tracelib.analysis.distributions import Points
 from tracelib.analysis.histograms import bucket
 from tracelib.clock import Rate
-from xtracectl import plotting, spreading
+from xtracectl import plotting
+from xtracectl.answers import spreading
+from xtracectl.answers.spreading import Bins, Group, Values, buckets_of
 from xtracectl.plotting import Sample
-from xtracectl.spreading import Bins, Group, Values, buckets_of
 
 u64 = st.integers(0, (1 << 64) - 1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tracelib.errors import UsageError
-from xtracectl import topview
 from xtracectl.render.top_columns import COLUMNS
-from xtracectl.topview import BACK, BACKSPACE, END, ENTER, ESCAPE, SORTS, Act, View, parse_delay
+from xtracectl.top import view as topview
+from xtracectl.top.view import BACK, BACKSPACE, END, ENTER, ESCAPE, SORTS, Act, View, parse_delay
 
 SECOND = 10**9
 

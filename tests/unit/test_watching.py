@@ -11,9 +11,9 @@ from tests.support.segments import TSC_HZ, SegmentBuilder, append_file
 from tracelib.errors import NotRunningError, UsageError
 from tracelib.ring.runstates import RunstateSnapshot, VcpuState
 from tracelib.units import CpuId, DomId, Tsc, VcpuId
-from xtracectl import watching
-from xtracectl.summarizing import Request
-from xtracectl.watching import Watch
+from xtracectl.answers.summarizing import Request
+from xtracectl.top import watching
+from xtracectl.top.watching import Watch
 
 MS = TSC_HZ // 1000
 STATE = RunstateSnapshot(

@@ -11,7 +11,7 @@ from xtracectl.inputs import add_clock, add_vendor, add_xen_version, refuse_kvmt
 from xtracectl.places import Options
 
 if TYPE_CHECKING:
-    from xtracectl.summarizing import Report, Request
+    from xtracectl.answers.summarizing import Report, Request
 
 HELP = "compare two traces: which exits, waits and calls became more, or dearer"
 
@@ -57,9 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
-    from xtracectl.comparing import compare
+    from xtracectl.answers.comparing import compare
+    from xtracectl.answers.summarizing import Request
     from xtracectl.render.diff import json_text, text
-    from xtracectl.summarizing import Request
 
     if options.top < 1:
         raise UsageError(f"--top {options.top} is not positive")
@@ -75,8 +75,8 @@ def run(options: Options) -> int:
 
 def _report(path: str, request: Request) -> Report:
     """Of the last boot. What was stopped cannot be compared: the signal goes on."""
+    from xtracectl.answers.summarizing import summarize
     from xtracectl.progress import Progress
-    from xtracectl.summarizing import summarize
 
     refuse_kvmtrace(path, "diff")
     report = None

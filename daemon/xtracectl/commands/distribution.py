@@ -23,7 +23,7 @@ from xtracectl.symbolizing import add_symbols, symbol_book
 
 if TYPE_CHECKING:
     from tracelib.analysis.distributions import Points
-    from xtracectl.distributing import Part, Wish
+    from xtracectl.answers.distributing import Part, Wish
     from xtracectl.plotting import Sample
     from xtracectl.sink import Sink
 
@@ -90,7 +90,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: Options) -> int:
     from xtracectl import sink
-    from xtracectl.distributing import distribute
+    from xtracectl.answers.distributing import distribute
     from xtracectl.progress import Progress
 
     if options.top < 1:
@@ -126,8 +126,8 @@ def _check_plot(path: str, inputs: int) -> None:
 
 
 def _wish(options: Options) -> Wish:
-    from xtracectl.distributing import Wish
-    from xtracectl.summarizing import Request
+    from xtracectl.answers.distributing import Wish
+    from xtracectl.answers.summarizing import Request
 
     by, options.by, options.section = options.by, "vcpu", None
     return Wish(

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tracelib.chunks import TraceReader
     from tracelib.units import Tsc
     from xtracectl.boots import Opener
-    from xtracectl.dumping import Dump
-    from xtracectl.following import Ending
-    from xtracectl.formats import Format
+    from xtracectl.dump.dumping import Dump
+    from xtracectl.dump.following import Ending
+    from xtracectl.dump.formats import Format
+    from xtracectl.dump.request import Request
     from xtracectl.progress import Progress
-    from xtracectl.request import Request
     from xtracectl.sink import Sink
 
 HELP = "print the records, decoded, filtered and in time order"
@@ -101,9 +101,9 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 def run(options: Options) -> int:
     from xtracectl import sink
-    from xtracectl.following import Ending
-    from xtracectl.formats import row_format
-    from xtracectl.request import Request
+    from xtracectl.dump.following import Ending
+    from xtracectl.dump.formats import row_format
+    from xtracectl.dump.request import Request
 
     request = Request.parse(options)
     form = row_format(request)
@@ -182,7 +182,7 @@ class _Run:
 
     def _show_end(self, part: Opener, count: int) -> None:
         """Only the last rows; begins further back until there are enough."""
-        from xtracectl.tailing import starts
+        from xtracectl.dump.tailing import starts
 
         with closing(part()) as reader:
             candidates = list(starts(reader))
@@ -197,12 +197,12 @@ class _Run:
                 return
 
     def _dump(self, reader: TraceReader, since: Tsc | None) -> Dump:
-        from xtracectl.dumping import Dump
+        from xtracectl.dump.dumping import Dump
 
         return Dump(self._request, reader, self._out, self._form, self._left, since)
 
     def _follow(self, reader: TraceReader, dump: Dump) -> None:
-        from xtracectl.following import follow
+        from xtracectl.dump.following import follow
 
         if self._options.follow:
             follow(reader, dump, self._options.socket)

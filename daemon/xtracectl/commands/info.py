@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
+    from xtracectl.answers.info import summarize
     from xtracectl.render.info import json_text, text
-    from xtracectl.summary import summarize
 
     summaries = []
     inputs = paths(options)

@@ -84,10 +84,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: Options) -> int:
+    from xtracectl.answers.summarizing import Report, Request, summarize
     from xtracectl.progress import Progress
     from xtracectl.render.summary import text
     from xtracectl.render.summary_json import json_text
-    from xtracectl.summarizing import Report, Request, summarize
 
     if options.interval is not None:
         return _series(options)
@@ -119,10 +119,10 @@ def _series(options: Options) -> int:
     """A time series, written as it is found."""
     from tracelib.units import parse_duration
     from xtracectl import sink
-    from xtracectl.intervals import series
+    from xtracectl.answers.intervals import series
+    from xtracectl.answers.summarizing import Request
     from xtracectl.progress import Progress
     from xtracectl.render.summary_intervals import CsvSeries, json_lines
-    from xtracectl.summarizing import Request
 
     if options.section or options.symbols:
         raise UsageError("--interval has columns of its own", hint="leave out --section, --symbols")

@@ -11,11 +11,11 @@ from tracelib.errors import UsageError
 from tracelib.units import Nanoseconds
 from xtracectl.inputs import add_clock, add_vendor, add_xen_version, refuse_kvmtrace
 from xtracectl.places import Options
-from xtracectl.topview import DELAY, SORTS, VIEWS, View, parse_delay
+from xtracectl.top.view import DELAY, SORTS, VIEWS, View, parse_delay
 
 if TYPE_CHECKING:
-    from xtracectl.summarizing import Request
-    from xtracectl.toploop import Samples
+    from xtracectl.answers.summarizing import Request
+    from xtracectl.top.loop import Samples
 
 HELP = "watch what the guests do: CPU time, waits, VM exits, hypercalls, losses"
 
@@ -81,7 +81,7 @@ def _columns() -> list[str]:
 
 
 def run(options: Options) -> int:
-    from xtracectl.toploop import printed
+    from xtracectl.top.loop import printed
 
     view = _view(options)
     if options.count is not None and options.count < 1:
@@ -90,7 +90,7 @@ def run(options: Options) -> int:
         if options.json or options.batch or not _has_terminal():
             return printed(samples, view, options.count, json=options.json)
         # Not every Python has curses, and printing needs none.
-        from xtracectl.topscreen import on_terminal
+        from xtracectl.top.screen import on_terminal
 
         return on_terminal(samples, view, options.count)
 
@@ -100,7 +100,7 @@ def _has_terminal() -> bool:
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
-        from xtracectl.topscreen import is_capable
+        from xtracectl.top.screen import is_capable
     except ImportError:
         return False
     return is_capable()
@@ -118,7 +118,7 @@ def _view(options: Options) -> View:
 
 def _samples(options: Options, view: View) -> Samples:
     """Where samples come from. Raises ServiceError, StoreError, UsageError."""
-    from xtracectl.toploop import Live, Replayed
+    from xtracectl.top.loop import Live, Replayed
 
     request = _request(options)
     if options.input is None:
@@ -129,7 +129,7 @@ def _samples(options: Options, view: View) -> Samples:
 
 def _request(options: Options) -> Request:
     from tracelib.units import parse_domain
-    from xtracectl.summarizing import Request
+    from xtracectl.answers.summarizing import Request
 
     return Request(
         domain=None if options.domain is None else parse_domain(options.domain),

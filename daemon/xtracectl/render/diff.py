@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from tracelib.units import format_size
-from xtracectl.comparing import COLUMNS, Comparison, Pair, Row
+from xtracectl.answers.comparing import COLUMNS, Comparison, Pair, Row
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import percent, short_cycles, short_time
 from xtracectl.render.table import number_of, table
-from xtracectl.summarizing import Report
 
 SCHEMA = 1
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from xtracectl.distributing import Part, ranked
+from xtracectl.answers.distributing import Part, ranked
+from xtracectl.answers.spreading import Group, Values
 from xtracectl.render.durations import duration, percent, short_cycles, short_time
 from xtracectl.render.summary_exits import FAMILY
 from xtracectl.render.table import count, indented, number_of
-from xtracectl.spreading import Group, Values
 
 _BAR = 50
 

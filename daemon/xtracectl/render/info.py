@@ -12,7 +12,7 @@ from typing import Any
 from tracelib.clock import without_rate
 from tracelib.events.catalogue import event_name
 from tracelib.units import format_duration
-from xtracectl.summary import Summary
+from xtracectl.answers.info import Summary
 
 SCHEMA = 1
 

@@ -11,7 +11,7 @@ from xtracectl.render.durations import nanoseconds
 if TYPE_CHECKING:
     from tracelib.analysis.distributions import Points, What
     from tracelib.symbols import SymbolBook
-    from xtracectl.distributing import Part
+    from xtracectl.answers.distributing import Part
 
 Line = tuple[Any, ...]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tracelib.analysis.results import Absent
 from tracelib.clock import without_rate
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration
 from xtracectl.render.summary_activity import activity_text
 from xtracectl.render.summary_exits import exits_text
@@ -15,7 +16,6 @@ from xtracectl.render.summary_runstates import runstates_text
 from xtracectl.render.summary_trace import losses_text, volume_text
 from xtracectl.render.summary_where import where_text
 from xtracectl.render.table import indented
-from xtracectl.summarizing import Report
 
 _SHOWN_PROBLEMS = 5
 

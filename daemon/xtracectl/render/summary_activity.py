@@ -9,9 +9,9 @@ from tracelib.analysis.activity import Activity
 from tracelib.analysis.labels import value_text
 from tracelib.analysis.results import Owner
 from tracelib.analysis.tallies import TallyRow
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, per_second, percent
 from xtracectl.render.table import count, indented, number_of
-from xtracectl.summarizing import Report
 
 _OWNER = 10
 _LABEL = 49

@@ -8,11 +8,11 @@ from itertools import groupby
 from tracelib.analysis.exits import ExitRow, Exits
 from tracelib.analysis.results import PERCENTILE_ERROR, Owner
 from tracelib.analysis.tallies import TallyRow
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, per_second, percent, share
 from xtracectl.render.summary_activity import more_values, summed, tally_label
 from xtracectl.render.summary_overview import owner_title
 from xtracectl.render.table import count, indented, number_of
-from xtracectl.summarizing import Report
 
 _NAME = 20
 _TITLE = "VM exits: cost in the hypervisor, on a CPU, from exit to entry"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tracelib.analysis.exits import Cause
 from tracelib.analysis.results import Owner
 from tracelib.clock import Rate
-from xtracectl.intervals import CPU_TIMES, VCPU_TIMES, Interval, Row
+from xtracectl.answers.intervals import CPU_TIMES, VCPU_TIMES, Interval, Row
 from xtracectl.render.points import CSV, seconds
 
 SCHEMA = 1

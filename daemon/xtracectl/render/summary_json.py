@@ -15,6 +15,7 @@ from tracelib.analysis.runstates import Runstates
 from tracelib.analysis.volume import Volume
 from tracelib.analysis.where import Where
 from tracelib.events.catalogue import event_name
+from xtracectl.answers.summarizing import Report, Section
 from xtracectl.render.summary_rows import (
     Object,
     amount_object,
@@ -25,7 +26,6 @@ from xtracectl.render.summary_rows import (
     state_object,
     tally_object,
 )
-from xtracectl.summarizing import Report, Section
 
 SCHEMA = 1
 

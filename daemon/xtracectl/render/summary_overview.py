@@ -13,9 +13,9 @@ from tracelib.analysis.runstates import Runstates
 from tracelib.chunks import TraceInfo
 from tracelib.events.values import domain_name
 from tracelib.units import DomId
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, percent, share
 from xtracectl.render.table import WIDTH, count, indented, number_of
-from xtracectl.summarizing import Report
 
 _LABEL = 13
 _DOMAINS = 6

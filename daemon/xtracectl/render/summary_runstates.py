@@ -9,9 +9,9 @@ from tracelib.analysis.runstates import SPELLS, STATES, Runstates, StateRow
 from tracelib.analysis.scheduling import Decision, Scheduling
 from tracelib.events.values import domain_name
 from tracelib.units import DomId
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, per_second, percent, share
 from xtracectl.render.table import count, indented, number_of, table
-from xtracectl.summarizing import Report
 
 _SPELL_NAMES = {
     "ran": "ran", "woken": "waited, woken", "preempted": "waited, preempted", "slept": "blocked",

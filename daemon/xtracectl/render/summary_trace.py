@@ -6,9 +6,9 @@ from tracelib.analysis.losslist import Losses
 from tracelib.analysis.volume import Amount, Volume
 from tracelib.events.catalogue import event_name
 from tracelib.units import format_size
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, nanoseconds, per_second, percent, share
 from xtracectl.render.table import count, indented, number_of, table
-from xtracectl.summarizing import Report
 
 _LESS = (
     "what takes most is what to leave out to get less: classes and events are named as "

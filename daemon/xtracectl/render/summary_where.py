@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tracelib.analysis.where import Where, WhereRow, by_owner
+from xtracectl.answers.summarizing import Report
 from xtracectl.render.durations import duration, percent
 from xtracectl.render.table import count, number_of
-from xtracectl.summarizing import Report
 
 
 def where_text(section: Where, report: Report, top: int) -> list[str]:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tracelib.analysis import codes
 from tracelib.units import Nanoseconds, format_duration, format_size
-from xtracectl.intervals import CPU_TIMES
+from xtracectl.answers.intervals import CPU_TIMES
 from xtracectl.render.durations import nanoseconds, per_second, percent, share
 from xtracectl.render.table import count, number_of
 from xtracectl.render.top_columns import COLUMNS, Column, top_exits
-from xtracectl.sampling import Load, Sample
-from xtracectl.topview import View
+from xtracectl.top.sampling import Load, Sample
+from xtracectl.top.view import View
 
 _FAMILIES = {"vmx": "Intel's", "svm": "AMD's"}
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from tracelib.analysis import codes
 from tracelib.analysis.exits import Cause
-from xtracectl.intervals import CPU_TIMES, Row
+from xtracectl.answers.intervals import CPU_TIMES, Row
 from xtracectl.render.durations import duration, per_second, share
-from xtracectl.sampling import Load, Sample
+from xtracectl.top.sampling import Load, Sample
 
 _PERCENT = 5
 """The width of a percentage."""

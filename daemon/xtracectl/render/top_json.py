@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xtracectl.intervals import CPU_TIMES, VCPU_TIMES, Row
+from xtracectl.answers.intervals import CPU_TIMES, VCPU_TIMES, Row
 from xtracectl.render.durations import nanoseconds
 from xtracectl.render.points import seconds
 from xtracectl.render.summary_intervals import row_object
 from xtracectl.render.top_columns import name_of
-from xtracectl.sampling import Load, Sample
+from xtracectl.top.sampling import Load, Sample
 
 SCHEMA = 1
 

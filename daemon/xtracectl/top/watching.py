@@ -18,10 +18,10 @@ from tracelib.chunks import Problem
 from tracelib.clock import Clock, find_rate
 from tracelib.store.growing import GrowingReader
 from tracelib.units import Nanoseconds, Tsc
+from xtracectl.answers.intervals import CALLS
+from xtracectl.answers.summarizing import Request, family
 from xtracectl.client import Client
-from xtracectl.intervals import CALLS
-from xtracectl.sampling import Sample, Sampler
-from xtracectl.summarizing import Request, family
+from xtracectl.top.sampling import Sample, Sampler
 
 _MOST_VCPUS = 4096
 """When so many have turned up, or twice as many as there were at first, the analysis starts

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from xtracectl import topview
 from xtracectl.render.top import Screen, help_screen, screen, waiting
-from xtracectl.sampling import Sample
 from xtracectl.stopping import Stopped
-from xtracectl.toploop import NANO, Samples
-from xtracectl.topview import Act, View
+from xtracectl.top import view as topview
+from xtracectl.top.loop import NANO, Samples
+from xtracectl.top.sampling import Sample
+from xtracectl.top.view import Act, View
 
 _FIRST = 1.0
 """Seconds that the first sample takes at most: an empty screen says nothing."""

@@ -24,7 +24,7 @@ from tracelib.events.exits import exit_name
 from tracelib.reading import parts
 from tracelib.records import record_bytes
 from tracelib.units import IDLE_DOMAIN, CpuId, DomId, Nanoseconds, Tsc
-from xtracectl.summarizing import Progress, Request, analyzer_of, verdict_of
+from xtracectl.answers.summarizing import Progress, Request, analyzer_of, verdict_of
 
 VCPU_TIMES = ("running", "runnable", "blocked", "offline", "lost", "unknown")
 CPU_TIMES = ("busy", "idle", "switching", "lost", "unknown")

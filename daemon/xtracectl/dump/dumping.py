@@ -22,9 +22,9 @@ from tracelib.losses import Loss
 from tracelib.reading import running_at_start, skip_before
 from tracelib.stream import Stream
 from tracelib.units import CpuId, Tsc
-from xtracectl.formats import Format
+from xtracectl.dump.formats import Format
+from xtracectl.dump.request import Request
 from xtracectl.inputs import check_domain, warn
-from xtracectl.request import Request
 from xtracectl.sink import Sink
 
 _OF_XEN = ("xentrace", "perfetto")

@@ -10,7 +10,7 @@ from pathlib import Path
 from tracelib.errors import ServiceError, UsageError
 from tracelib.store.reader import StoreReader
 from xtracectl.client import Client
-from xtracectl.dumping import Dump
+from xtracectl.dump.dumping import Dump
 from xtracectl.inputs import warn
 from xtracectl.stopping import Stopped
 

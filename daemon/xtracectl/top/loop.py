@@ -11,15 +11,15 @@ from typing import Protocol
 from tracelib.chunks import Problem, ignore_progress
 from tracelib.errors import ServiceError
 from tracelib.units import Nanoseconds
+from xtracectl.answers.summarizing import Request
 from xtracectl.exits import Exit
 from xtracectl.inputs import warn
 from xtracectl.render.top import plain
 from xtracectl.render.top_json import json_line
-from xtracectl.sampling import Sample, replay
 from xtracectl.stopping import Stopped, held
-from xtracectl.summarizing import Request
-from xtracectl.topview import View
-from xtracectl.watching import Watch
+from xtracectl.top.sampling import Sample, replay
+from xtracectl.top.view import View
+from xtracectl.top.watching import Watch
 
 NANO = 10**9
 

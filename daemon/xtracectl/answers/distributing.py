@@ -20,9 +20,9 @@ from tracelib.columns import I64, U64
 from tracelib.reading import parts
 from tracelib.symbols import SymbolBook
 from tracelib.units import Tsc
-from xtracectl.spreading import Group, Values
+from xtracectl.answers.spreading import Group, Values
+from xtracectl.answers.summarizing import Progress, Request, forms
 from xtracectl.stopping import Stopped
-from xtracectl.summarizing import Progress, Request, forms
 
 MAX_GROUPS = 1024
 """So many groups are told apart; what comes later is one more."""

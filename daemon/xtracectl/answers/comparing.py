@@ -18,7 +18,7 @@ from tracelib.analysis.results import Owner, Spread
 from tracelib.analysis.runstates import STATES, Runstates
 from tracelib.analysis.volume import Volume
 from tracelib.errors import UsageError
-from xtracectl.summarizing import Report
+from xtracectl.answers.summarizing import Report
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "exits": ("per_second", "mean_ns", "ns_per_second"),

@@ -19,7 +19,7 @@ from tracelib.export.rules import Rules, RuleWriter
 from tracelib.export.timebase import Base, TimeBase
 from tracelib.losses import Loss
 from tracelib.selection import Selection
-from xtracectl.request import Request
+from xtracectl.dump.request import Request
 
 Pieces = Iterator[bytes | memoryview]
 """What to write; each is valid until the next step."""

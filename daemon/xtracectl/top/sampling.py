@@ -21,8 +21,8 @@ from tracelib.clock import NO_RATE_HINT, Clock, Rate
 from tracelib.errors import UsageError
 from tracelib.reading import parts
 from tracelib.units import Nanoseconds, Tsc
-from xtracectl.intervals import Pieces, Row
-from xtracectl.summarizing import Progress, Request, analyzer_of, verdict_of
+from xtracectl.answers.intervals import Pieces, Row
+from xtracectl.answers.summarizing import Progress, Request, analyzer_of, verdict_of
 
 
 class Load(NamedTuple):

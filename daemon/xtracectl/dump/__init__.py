@@ -1,0 +1,1 @@
+"""`dump`: records as lines or rows, in any of its formats, once or as they come."""

@@ -1,0 +1,1 @@
+"""`top`: what the guests did in the last seconds, again and again."""
